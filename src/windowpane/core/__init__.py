@@ -1,0 +1,1 @@
+"""The columnar heart: windows, accumulators, watermark, operators, frames, state. numpy and pyarrow only."""

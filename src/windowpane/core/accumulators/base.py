@@ -1,0 +1,98 @@
+"""What an aggregate is to the core: pure functions over columns, with the state itself in Arrow columns.
+
+One row of state per group, so that a state table is keys plus state columns, merging is concatenating and merging
+again, and nothing needs pickling. `incremental` and `ranged` tell the planner which rewrites keep the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core.groups import Groups
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Columns of one batch for one aggregate call: its arguments, and the order of rows for those that need it."""
+
+    args: Sequence[pa.Array]
+    ts: Int64s
+    arrival: Int64s
+
+    def take(self, rows: Int64s) -> Inputs:
+        indices = pa.array(rows)
+        return Inputs([arg.take(indices) for arg in self.args], self.ts[rows], self.arrival[rows])
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Results, one per group; `overflow` marks the groups whose result does not fit its type (value NULL there)."""
+
+    values: pa.Array
+    overflow: Bools | None = None
+
+
+class Accumulator(Protocol):
+    """One aggregate call bound to the types of its arguments. Holds no state of its own."""
+
+    output_type: pa.DataType
+
+    @property
+    def state_types(self) -> Sequence[pa.DataType]:
+        """Arrow types of the state columns."""
+
+    def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
+        """Fold rows into fresh state: one value per group and state column.
+
+        `groups.ids[i]` is the group of row i; a group may have no rows (FILTER), and has then the empty state.
+        """
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Fold states into states: the rows of `states` are states, `groups` says which belong together.
+
+        Associative and, up to the last ulps of floats, commutative.
+        """
+
+    def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
+        """Results from states, one per row."""
+
+
+class RangedAccumulator(Accumulator, Protocol):
+    """An accumulator that can also aggregate many overlapping ranges of ordered rows at once (sliding windows)."""
+
+    def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
+        """State columns for each range of rows [low[i], high[i]). Ranges may overlap, repeat, and be empty.
+
+        Exactly what `update` gives for the rows of the range (floats up to the last ulps; a NaN or an infinity
+        touches only the ranges that contain it).
+        """
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """A line of the registry: what the binder must know of an aggregate, and how to build its accumulator."""
+
+    name: str
+    min_args: int
+    max_args: int
+    build: Callable[[Sequence[pa.DataType], Sequence[object]], Accumulator]
+    """From argument types and literal parameters (percentile's fraction). Raises PlanError when a type does not fit."""
+    params: int = 0
+    """How many trailing arguments must be literals; they are passed as parameters and not as columns."""
+    incremental: bool = True
+    """State is O(1) or a set per group: window and aggregation may be fused."""
+    ranged: bool = False
+    """The accumulator has `over_ranges`: a sliding window may be fused."""
+    takes_distinct: bool = True

@@ -1,0 +1,134 @@
+"""The one tree of errors. Each says who is at fault and carries what a person needs to mend it.
+
+A user's mistake is shown as `[CODE] message` with the place and a hint, never as a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """A half-open range of characters in a text."""
+
+    start: int
+    end: int
+
+    def locate(self, text: str) -> tuple[int, int]:
+        """The 1-based line and column at which the span starts."""
+        before = text[: self.start]
+        return before.count("\n") + 1, self.start - (before.rfind("\n") + 1) + 1
+
+
+class WindowpaneError(Exception):
+    """Base of all errors that windowpane raises on purpose."""
+
+    exit_code = 1
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+    def render(self) -> str:
+        """The text a person sees: code and message, where it is, what would be valid."""
+        parts = [f"[{self.code}] {self.message}", *self.place()]
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+    def place(self) -> list[str]:
+        """Lines that show where the mistake is; none when there is no place to show."""
+        return []
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for scripts (`--json`)."""
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class ConfigError(WindowpaneError):
+    """The configuration is at fault: names file, line and key path."""
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(code, message, hint)
+        self.file, self.line, self.key = file, line, key
+
+    def place(self) -> list[str]:
+        where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        shown = " ".join(part for part in (where, f"key `{self.key}`" if self.key else "") if part)
+        return [f"  at {shown}"] if shown else []
+
+    def as_dict(self) -> dict[str, object]:
+        return super().as_dict() | {"file": self.file, "line": self.line, "key": self.key}
+
+
+class SqlError(WindowpaneError):
+    """The SQL text is at fault: shows the line with a caret."""
+
+    exit_code = 2
+
+    def __init__(
+        self, code: str, message: str, hint: str | None = None, *, sql: str = "", span: Span | None = None
+    ) -> None:
+        super().__init__(code, message, hint)
+        self.sql, self.span = sql, span
+        self.file: str | None = None
+
+    def place(self) -> list[str]:
+        if self.span is None or not self.sql:
+            return [f"  in {self.file}"] if self.file else []
+        line, column = self.span.locate(self.sql)
+        text = self.sql.splitlines()[line - 1] if self.sql.splitlines() else ""
+        width = max(1, min(self.span.end - self.span.start, len(text) - column + 1))
+        lead = "".join("\t" if char == "\t" else " " for char in text[: column - 1])
+        within = f" of {self.file}" if self.file else ""
+        return [f"  line {line}, column {column}{within}", f"    {text}", f"    {lead}{'^' * width}"]
+
+    def as_dict(self) -> dict[str, object]:
+        line, column = self.span.locate(self.sql) if self.span is not None else (None, None)
+        return super().as_dict() | {"line": line, "column": column, "sql": self.sql, "file": self.file}
+
+
+class PlanError(SqlError):
+    """The query and the configuration do not fit together."""
+
+
+class StateError(WindowpaneError):
+    """A checkpoint or a state blob cannot be used."""
+
+
+class SinkError(WindowpaneError):
+    """A sink could not take what was written to it."""
+
+
+class InternalError(WindowpaneError):
+    """A bug of ours: an invariant did not hold."""
+
+    exit_code = 70
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """`valid`, listed with the names nearest to `name` first."""
+    names = sorted(valid)
+    by_folded = {candidate.lower(): candidate for candidate in names}
+    close = [by_folded[folded] for folded in difflib.get_close_matches(name.lower(), by_folded, n=3, cutoff=0.5)]
+    ordered = close + [candidate for candidate in names if candidate not in close]
+    return ", ".join(ordered) if ordered else "(none)"

@@ -1,0 +1,187 @@
+"""The bound query: what `sql` hands to `plan`. Plain frozen values; expressions are canonical Spark SQL text.
+
+Nothing outside `sql` sees a syntax tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from windowpane.core.windows import WindowSpec
+from windowpane.errors import Span
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A scalar expression. `text` is canonical Spark SQL over `columns`, whose names are bare (no qualifier)."""
+
+    text: str
+    type: str | None = None
+    """Spark's name of its type (`BIGINT`, `DECIMAL(10,2)`, `ARRAY<STRING>`), None where only Spark can tell."""
+    columns: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class StreamRef:
+    """A stream in FROM. `alias` is the name the query knows it by."""
+
+    name: str
+    alias: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class StaticJoin:
+    """A join of the stream with a static table: `text` is the join clause in canonical Spark SQL."""
+
+    table: str
+    alias: str
+    columns: tuple[Column, ...]
+    text: str
+    using_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnionBranch:
+    """One SELECT of a UNION ALL subquery: its stream, WHERE, and projection to the union's columns."""
+
+    stream: StreamRef
+    projection: tuple[tuple[str, Expr], ...]
+    where: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """FROM: one stream with static joins, or a UNION ALL of streams. `columns` is what the query can name.
+
+    `renamed` maps a column of the query to (alias, column) where two sides of a join share a name.
+    """
+
+    streams: tuple[StreamRef, ...]
+    columns: tuple[Column, ...]
+    joins: tuple[StaticJoin, ...] = ()
+    branches: tuple[UnionBranch, ...] = ()
+    alias: str = ""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The query's window with its expressions."""
+
+    spec: WindowSpec
+    on: Expr | None = None
+    """`WINDOW … ON <expr>` or the time argument of window(ts, …), TUMBLE(ts, …): authoritative event time."""
+    partition_by: tuple[Expr, ...] = ()
+    when: Expr | None = None
+    open: Expr | None = None
+    emit: Expr | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class GroupKey:
+    """A GROUP BY expression that is not the window. `name` is internal (`_k0`), `label` what the user calls it."""
+
+    name: str
+    label: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate of the query. `name` is internal (`_a0`), `function` a name of the aggregate registry."""
+
+    name: str
+    function: str
+    args: tuple[Expr, ...]
+    """Column arguments; empty for count(*)."""
+    params: tuple[object, ...] = ()
+    """Literal arguments (percentile's fraction)."""
+    distinct: bool = False
+    filter: Expr | None = None
+    type: str | None = None
+
+    def describe(self) -> str:
+        """As in SQL: `sum(DISTINCT a) FILTER (WHERE b > 1)`."""
+        args = ", ".join([arg.text for arg in self.args] + [repr(param) for param in self.params]) or "*"
+        text = f"{self.function}({'DISTINCT ' if self.distinct else ''}{args})"
+        return f"{text} FILTER (WHERE {self.filter.text})" if self.filter else text
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the result: `expr` over internal names (`_k0`, `_a0`, `_c0`) and pseudo-columns."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """`WATERMARK (LAG …[, ALLOWED LATENESS …])`."""
+
+    lag_us: int | None
+    allowed_lateness_us: int | None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Emit:
+    """`EMIT ON WINDOW CLOSE` (close), `EMIT ON UPDATE` (update), `EMIT EVERY …` (every)."""
+
+    mode: Literal["close", "update", "every"] = "close"
+    every_us: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+QueryKind: TypeAlias = Literal["aggregate", "rows", "plain"]
+"""aggregate: groups of a window. rows: the window's rows. plain: no window, rows in event-time order."""
+
+PSEUDO_COLUMNS = {
+    "window_start": "TIMESTAMP",
+    "window_end": "TIMESTAMP",
+    "window_id": "STRING",
+    "trigger_time": "TIMESTAMP",
+    "emit_epoch": "BIGINT",
+    "is_final": "BOOLEAN",
+}
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """A checked query. Names of all columns and streams are known, every clause has found its place here."""
+
+    text: str
+    canonical: str
+    """Formatting and comments removed: equal for equal queries."""
+    plan_id: str
+    """16 hex digits of a hash of `canonical`."""
+    kind: QueryKind
+    relation: Relation
+    outputs: tuple[Output, ...]
+    where: Expr | None = None
+    window: Window | None = None
+    keys: tuple[GroupKey, ...] = ()
+    aggregates: tuple[AggregateCall, ...] = ()
+    carried: tuple[GroupKey, ...] = ()
+    """Source columns a rows or plain query keeps for its outputs (`_c0`, …)."""
+    having: Expr | None = None
+    order_by: tuple[OrderKey, ...] = ()
+    limit: int | None = None
+    watermark: Watermark | None = None
+    emit: Emit = Emit()
