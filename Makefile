@@ -1,0 +1,54 @@
+# Every target sets up what it needs. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+EXAMPLE := examples/hot_items/pipeline.toml
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Create .venv from requirements.lock (the other targets do this by themselves)
+	@scripts/setup
+
+.PHONY: test
+test: test-fast test-spark ## Run all tests
+
+.PHONY: test-fast
+test-fast: setup ## Run the tests that need no Spark and no Java (under a minute)
+	$(PYTHON) -m pytest -m "not spark and not kafka and not postgres" -n auto
+
+.PHONY: test-spark
+test-spark: setup ## Run the others: those that start Spark or a server (needs Java 17+)
+	@scripts/java
+	$(PYTHON) -m pytest -m "spark or kafka or postgres"
+
+.PHONY: lint
+lint: setup ## Check style, formatting, types and layers
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports --no-logo
+
+.PHONY: format
+format: setup ## Format the code and mend what ruff can mend
+	$(PYTHON) -m ruff check --fix-only
+	$(PYTHON) -m ruff format
+
+.PHONY: lock
+lock: ## Resolve pyproject.toml into requirements.lock (ARGS=--upgrade for newer versions)
+	scripts/lock $(ARGS)
+
+.PHONY: demo
+demo: setup ## Check and explain the example pipeline
+	.venv/bin/windowpane check $(EXAMPLE)
+	.venv/bin/windowpane explain $(EXAMPLE)
+
+.PHONY: bench-core
+bench-core: setup ## Measure the core's kernels
+	$(PYTHON) bench/core.py
+
+.PHONY: clean
+clean: ## Remove the environment, the caches and what runs have written
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse

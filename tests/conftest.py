@@ -1,0 +1,13 @@
+"""Settings that hold for every test: how hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
+# change is judged by what it changes; at a developer's desk they differ, so that the search goes on.
+settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("desk"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")
