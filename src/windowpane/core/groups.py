@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.core.columns import canonical_floats, numpy_dtype, physical, validity
+
+_MAX_RADIX = 2**62
+_DENSE_SLACK = 1024
 
 
 @dataclass(frozen=True)
@@ -21,16 +27,44 @@ class Groups:
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:
         """Row numbers sorted by group, rows of one group in their own order."""
-        return np.argsort(self.ids, kind="stable")
+        return stable_order(self.ids, self.count)
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """How many rows each group has."""
+        return np.bincount(self.ids, minlength=self.count).astype(np.int64, copy=False)
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
         """`order[offsets[g]:offsets[g+1]]` are the rows of group g."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self.ids, minlength=self.count))]).astype(np.int64)
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Groups:
         """The same groups over a selection of rows (some may then have none)."""
         return Groups(self.ids[rows], self.count)
+
+
+def stable_order(ids: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Rows sorted by ids in [0, count), equal ids in their own order.
+
+    By 16 bits at a time, because only for those numpy's stable sort is a radix sort.
+    """
+    order = np.argsort(ids.astype(np.uint16), kind="stable")
+    shift = 16
+    while count > 1 << shift:
+        digits = (ids >> shift).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+        shift += 16
+    return order
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """Rows as numbers in [0, radix): equal keys, equal numbers. `dense`: numbered in order of first appearance."""
+
+    codes: npt.NDArray[np.int64]
+    radix: int
+    dense: bool = False
 
 
 def group_rows(keys: Sequence[pa.Array], length: int) -> tuple[Groups, npt.NDArray[np.int64]]:
@@ -38,4 +72,95 @@ def group_rows(keys: Sequence[pa.Array], length: int) -> tuple[Groups, npt.NDArr
 
     Without keys all rows are one group (none when there are no rows).
     """
-    raise NotImplementedError
+    if not keys or length == 0:
+        count = min(length, 1)
+        return Groups(np.zeros(length, np.int64), count), np.zeros(count, np.int64)
+    codes = reduce(_combine, [part for key in keys for part in _key_codes(key)])
+    if not codes.dense and codes.radix <= _dense_limit(length):
+        return _number_by_lookup(codes)
+    codes = _densify(codes)
+    return Groups(codes.codes, codes.radix), _first_rows(codes.codes, codes.radix)
+
+
+def _dense_limit(length: int) -> int:
+    return 2 * length + _DENSE_SLACK
+
+
+def _first_rows(codes: npt.NDArray[np.int64], radix: int) -> npt.NDArray[np.int64]:
+    """The first row of each code, -1 for a code without rows: written backwards, the first row is the last to write."""
+    first = np.full(radix, -1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return first
+
+
+def _number_by_lookup(codes: _Codes) -> tuple[Groups, npt.NDArray[np.int64]]:
+    """Numbers codes of a small range through a table over the whole range, without hashing."""
+    first = _first_rows(codes.codes, codes.radix)
+    starts = np.zeros(len(codes.codes), np.bool_)
+    starts[first[first >= 0]] = True
+    rows = np.flatnonzero(starts)
+    number = first
+    number[codes.codes[rows]] = np.arange(len(rows))
+    return Groups(number.take(codes.codes), len(rows)), rows
+
+
+def _combine(left: _Codes, right: _Codes) -> _Codes:
+    if left.radix * right.radix >= _MAX_RADIX:
+        left, right = _densify(left), _densify(right)
+    return _Codes(left.codes * right.radix + right.codes, left.radix * right.radix)
+
+
+def _densify(codes: _Codes) -> _Codes:
+    return codes if codes.dense else _encode(pa.array(codes.codes))
+
+
+def _encode(array: pa.Array) -> _Codes:
+    """Codes through Arrow's hash table, which numbers values, NULL among them, as they appear."""
+    encoded = array.dictionary_encode(null_encoding="encode")
+    return _Codes(physical(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1), dense=True)
+
+
+def _key_codes(key: pa.Array) -> list[_Codes]:
+    """Codes of one key column; a struct gives one for itself and one per field."""
+    if isinstance(key, pa.ChunkedArray):
+        key = key.combine_chunks()
+    if pa.types.is_dictionary(key.type):
+        key = key.cast(key.type.value_type)
+    if pa.types.is_null(key.type):
+        return [_Codes(np.zeros(len(key), np.int64), 1)]
+    if pa.types.is_struct(key.type):
+        fields = [part for field in key.flatten() for part in _key_codes(field)]
+        return [_key_codes(key.is_valid())[0], *fields]
+    if pa.types.is_floating(key.type):
+        return [_float_codes(key)]
+    if numpy_dtype(key.type) is not None:
+        return [_integer_codes(key)]
+    return [_encode(key)]
+
+
+def _float_codes(key: pa.Array) -> _Codes:
+    plain = canonical_floats(physical(key))
+    bits = plain.view(np.dtype(f"i{plain.dtype.itemsize}"))
+    valid = validity(key)
+    return _encode(pa.array(bits, mask=None if valid is None else ~valid))
+
+
+def _integer_codes(key: pa.Array) -> _Codes:
+    """Codes by distance from the smallest value where the range is small, else by hashing."""
+    values, valid = physical(key), validity(key)
+    if values.dtype == np.bool_:
+        values = values.view(np.uint8)
+    bounds = pc.min_max(key.cast(pa.uint8()) if pa.types.is_boolean(key.type) else pa.array(values, mask=_not(valid)))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None:
+        return _Codes(np.zeros(len(key), np.int64), 1)
+    if high - low + 2 > _dense_limit(len(key)):
+        return _encode(pa.array(values, mask=_not(valid)))
+    codes = values.astype(np.int64) - low
+    if valid is None:
+        return _Codes(codes, high - low + 1)
+    return _Codes(np.where(valid, codes, high - low + 1), high - low + 2)
+
+
+def _not(valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+    return None if valid is None else ~valid

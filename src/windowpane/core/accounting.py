@@ -1,0 +1,43 @@
+"""The accounting identity: every row read ends in exactly one place, and each micro-batch proves it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+from windowpane.errors import InternalError
+
+
+@dataclass
+class Accounting:
+    """Row counts of one micro-batch. `buffered` is the number of undecided rows held after it."""
+
+    in_: int = 0
+    aggregated: int = 0
+    filtered: int = 0
+    late: int = 0
+    error: int = 0
+    duplicate: int = 0
+    evicted: int = 0
+    no_window: int = 0
+    buffered: int = 0
+
+    def __add__(self, other: Accounting) -> Accounting:
+        return Accounting(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    def placed(self) -> int:
+        """Rows that have found their one place."""
+        return (
+            self.aggregated + self.filtered + self.late + self.error + self.duplicate + self.evicted + self.no_window
+        )
+
+    def check(self, buffered_before: int) -> None:
+        """Raise InternalError unless in = placed + buffered(after) - buffered(before)."""
+        if self.in_ != self.placed() + self.buffered - buffered_before:
+            raise InternalError(
+                "ACCOUNTING",
+                f"rows do not add up: {self} with {buffered_before} buffered before",
+                "this is a bug in windowpane: please report it with the query",
+            )
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)

@@ -1,0 +1,75 @@
+"""State blobs: named Arrow batches and a small JSON header in one self-describing byte string. No pickle.
+
+Layout: magic, format version (u16), header length (u32), JSON header, then the Arrow IPC streams one after another.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from windowpane.errors import StateError
+
+MAGIC = b"WPST"
+FORMAT_VERSION = 1
+_PREFIX = struct.Struct("<4sHI")
+
+
+@dataclass(frozen=True)
+class State:
+    """What an operator keeps: scalars that JSON can hold, and record batches."""
+
+    meta: Mapping[str, object] = field(default_factory=dict)
+    batches: Mapping[str, pa.RecordBatch] = field(default_factory=dict)
+
+
+def pack(state: State) -> bytes:
+    """Serialise; equal states give equal bytes."""
+    streams = [(name, _write_ipc(batch)) for name, batch in sorted(state.batches.items())]
+    header = {"meta": state.meta, "streams": [[name, len(data)] for name, data in streams]}
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    return b"".join([_PREFIX.pack(MAGIC, FORMAT_VERSION, len(text)), text, *(data for _, data in streams)])
+
+
+def unpack(blob: bytes) -> State:
+    """Read back; StateError when it is not a blob of ours or of another format version."""
+    if len(blob) < _PREFIX.size:
+        raise StateError("STATE_CORRUPT", "the state blob is cut off")
+    magic, version, length = _PREFIX.unpack_from(blob)
+    if magic != MAGIC:
+        raise StateError("STATE_CORRUPT", "this is not a windowpane state blob")
+    if version != FORMAT_VERSION:
+        raise StateError(
+            "STATE_FORMAT",
+            f"the state has format version {version}, this windowpane reads version {FORMAT_VERSION}",
+            "run it with the windowpane version that wrote it, or start with an empty checkpoint",
+        )
+    try:
+        header = json.loads(blob[_PREFIX.size : _PREFIX.size + length])
+        return State(header["meta"], _read_streams(blob, _PREFIX.size + length, header["streams"]))
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as broken:
+        raise StateError("STATE_CORRUPT", f"the state blob cannot be read: {broken}") from broken
+
+
+def _write_ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _read_streams(blob: bytes, start: int, streams: list[tuple[str, int]]) -> dict[str, pa.RecordBatch]:
+    batches = {}
+    view = memoryview(blob)
+    for name, length in streams:
+        if start + length > len(blob):
+            raise ValueError("it is cut off")
+        with pa.ipc.open_stream(view[start : start + length]) as reader:
+            batches[name] = reader.read_next_batch()
+        start += length
+    return batches

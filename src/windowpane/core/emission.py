@@ -1,0 +1,83 @@
+"""What has been emitted of each (window, group): epochs, and the changes that wait for their turn (EMIT ON UPDATE, EVERY)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.groups import group_rows
+from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EmitPolicy:
+    """`every_us` None with `updates`: a row per micro-batch that changed the group. Neither: only when the window closes."""
+
+    updates: bool = False
+    every_us: int | None = None
+
+
+class EmissionLog:
+    """Keeps, per window and group, how often it was emitted, and which changes have not been."""
+
+    def __init__(self, keys: Sequence[str], policy: EmitPolicy) -> None:
+        self._keys, self._policy = tuple(keys), policy
+        self._pending = RowBuffer()
+        self._emitted = RowBuffer()
+        self._last_us: int | None = None
+
+    def note(self, changed: pa.RecordBatch) -> None:
+        """Remember changed (window start, keys)."""
+        self._pending.append(changed.select([c.WINDOW_START, *self._keys]))
+
+    def due(self, clock_us: int) -> bool:
+        """Whether updates may be emitted now: at most once per interval."""
+        if not self._policy.updates:
+            return False
+        every_us, last_us = self._policy.every_us, self._last_us
+        return every_us is None or last_us is None or clock_us - last_us >= every_us
+
+    def take_pending(self, clock_us: int) -> pa.RecordBatch | None:
+        """The changes that wait, each once, and from now on they do not."""
+        pending = self._pending.rows()
+        self._pending.replace(None)
+        if pending is None:
+            return None
+        self._last_us = clock_us
+        _, first = group_rows([pending.column(name) for name in pending.schema.names], pending.num_rows)
+        return take(pending, first)
+
+    def next_epochs(self, emitted: pa.RecordBatch) -> Int64s:
+        """The epoch of each (window start, keys) that is emitted now, counting up from 1; noted for the next time."""
+        names = [c.WINDOW_START, *self._keys]
+        fresh = emitted.select(names).append_column(c.EPOCH, pa.array(np.ones(emitted.num_rows, np.int64)))
+        known = self._emitted.rows()
+        whole = fresh if known is None else concat([known, fresh])
+        assert whole is not None
+        groups, first = group_rows([whole.column(name) for name in names], whole.num_rows)
+        epochs = np.zeros(groups.count, np.int64)
+        np.add.at(epochs, groups.ids, int64s(whole, c.EPOCH))
+        self._emitted.replace(take(whole, first).set_column(len(names), c.EPOCH, pa.array(epochs)))
+        return epochs[groups.ids[len(groups.ids) - emitted.num_rows :]]
+
+    def forget(self, closed_starts: Int64s) -> None:
+        """These windows are closed: nothing of them is emitted again."""
+        for buffer in (self._pending, self._emitted):
+            rows = buffer.rows()
+            if rows is not None:
+                buffer.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_START), closed_starts)))
+
+    def state(self) -> tuple[dict[str, object], dict[str, pa.RecordBatch]]:
+        return {"last_us": self._last_us}, self._pending.batches("pending") | self._emitted.batches("emitted")
+
+    def load(self, last_us: int | None, batches: dict[str, pa.RecordBatch]) -> None:
+        self._last_us = last_us
+        self._pending.replace(batches.get("pending"))
+        self._emitted.replace(batches.get("emitted"))

@@ -1,0 +1,86 @@
+"""Frames: the unit that crosses between operators. Rows, partial accumulators and results in Arrow, and messages.
+
+A micro-batch is `Clock`, any number of data frames, `BatchEnd`. Time moves only by `Watermark`, which follows the data it
+speaks of; the stream ends by `ControlSignal`, never by a maximal watermark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Starts a micro-batch: its timestamp is the processing time of its rows."""
+
+    us: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one micro-batch, with the columns of `columns.py`."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class WindowRows:
+    """The rows of closed windows, each row with its window's bounds: what an unfused aggregation takes."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Partial accumulators, one row per (pane, group) or (session, group)."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Session rows that are late unless a session that is still open takes them in. Only the merge half can tell."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """Results: window bounds, group keys, values, epoch and finality."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """Rows that reach no result, in the columns of `side.py`."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """No row with ts <= us follows."""
+
+    us: int
+
+
+@dataclass(frozen=True)
+class BatchEnd:
+    """All data of the micro-batch has been seen: time may advance, once."""
+
+
+class ControlSignal(Enum):
+    """END: graceful, everything open is emitted. STOP: quick, everything stays in the state."""
+
+    END = "end"
+    STOP = "stop"
+
+
+Frame: TypeAlias = (
+    Clock | Rows | WindowRows | Partials | Suspects | Emissions | SideRows | Watermark | BatchEnd | ControlSignal
+)

@@ -1,0 +1,98 @@
+"""What an operator is: a state machine that takes frames and gives frames, and can be put down and taken up again."""
+
+from __future__ import annotations
+
+from windowpane.core import blob
+from windowpane.core.accounting import Accounting
+from windowpane.core.frames import (
+    BatchEnd, Clock, ControlSignal, Frame, Partials, Rows, Suspects, Watermark, WindowRows,
+)  # fmt: skip
+
+
+class Operator:
+    """Base of all operators. Subclasses override the `on_…` methods they care about; all else is passed on.
+
+    Called by the chain that hosts it, one frame at a time, in the order of `frames.py`. `counts` is read and reset by the
+    chain after every micro-batch: an operator that decides a row's fate adds it there, exactly once per row.
+    """
+
+    def __init__(self) -> None:
+        self.clock_us = 0
+        self.watermark_us: int | None = None
+        self.counts = Accounting()
+
+    def on_frame(self, frame: Frame) -> list[Frame]:
+        """Take one frame, give the frames that follow from it, in order."""
+        match frame:
+            case Clock():
+                return self.on_clock(frame)
+            case Rows():
+                return self.on_rows(frame)
+            case WindowRows():
+                return self.on_window_rows(frame)
+            case Partials():
+                return self.on_partials(frame)
+            case Suspects():
+                return self.on_suspects(frame)
+            case Watermark():
+                return self.on_watermark(frame)
+            case BatchEnd():
+                return self.on_batch_end(frame)
+            case ControlSignal.END:
+                return self.on_end()
+            case _:
+                return [frame]
+
+    def on_clock(self, frame: Clock) -> list[Frame]:
+        self.clock_us = frame.us
+        return [frame]
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        return [frame]
+
+    def on_window_rows(self, frame: WindowRows) -> list[Frame]:
+        return [frame]
+
+    def on_partials(self, frame: Partials) -> list[Frame]:
+        return [frame]
+
+    def on_suspects(self, frame: Suspects) -> list[Frame]:
+        return [frame]
+
+    def on_watermark(self, frame: Watermark) -> list[Frame]:
+        """Time advances. By default it is noted, so that rows of the next micro-batch are judged against it."""
+        self.watermark_us = frame.us
+        return [frame]
+
+    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+        return [frame]
+
+    def on_end(self) -> list[Frame]:
+        """Graceful end: emit everything that is open, then pass the signal on."""
+        return [ControlSignal.END]
+
+    def buffered(self) -> int:
+        """Rows held whose fate is not decided yet."""
+        return 0
+
+    def state(self) -> blob.State:
+        """Everything that must survive a restart, besides clock and watermark."""
+        return blob.State()
+
+    def load(self, state: blob.State) -> None:
+        """Take up what `state` gave."""
+
+    def snapshot(self) -> bytes:
+        inner = self.state()
+        meta = {"clock_us": self.clock_us, "watermark_us": self.watermark_us, "own": dict(inner.meta)}
+        return blob.pack(blob.State(meta, inner.batches))
+
+    def restore(self, data: bytes) -> None:
+        """Become what the operator was when `snapshot` gave `data`."""
+        outer = blob.unpack(data)
+        self.clock_us = int(str(outer.meta["clock_us"]))
+        watermark = outer.meta["watermark_us"]
+        self.watermark_us = None if watermark is None else int(str(watermark))
+        own = outer.meta["own"]
+        assert isinstance(own, dict)
+        self.load(blob.State(own, outer.batches))

@@ -1,0 +1,50 @@
+"""From window states to emissions: evaluate, and part the groups whose result does not fit its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core import side
+from windowpane.core.aggregation import Aggregator
+from windowpane.core.frames import Emissions, Frame, SideRows
+from windowpane.core.operators.base import Operator
+from windowpane.core.rows import select
+from windowpane.core.side import Key
+
+Int64s = npt.NDArray[np.int64]
+
+
+def emit(
+    operator: Operator,
+    aggregator: Aggregator,
+    states: pa.RecordBatch,
+    keys: Sequence[Key],
+    *,
+    start: Int64s,
+    end: Int64s,
+    epochs: Int64s,
+    final: bool,
+    extra: dict[str, Int64s] | None = None,
+) -> list[Frame]:
+    """Emissions for the rows of `states`, side rows for groups in which an aggregate overflowed."""
+    values, overflows = aggregator.evaluate(states)
+    arrays = {c.WINDOW_START: pa.array(start), c.WINDOW_END: pa.array(end)}
+    arrays |= {name: pa.array(column) for name, column in (extra or {}).items()}
+    arrays |= {key.name: states.column(key.name) for key in keys}
+    arrays |= values
+    arrays |= {c.EPOCH: pa.array(epochs), c.FINAL: pa.repeat(pa.scalar(final), states.num_rows)}
+    results = pa.RecordBatch.from_pydict(arrays)
+    if not overflows:
+        return [Emissions(results)]
+    bad = np.logical_or.reduce(list(overflows.values()))
+    names = ", ".join(aggregator.describe(name) for name in overflows)
+    refused = side.side_batch(
+        "error", side.OVERFLOW, select(results, bad), clock_us=operator.clock_us, watermark_us=operator.watermark_us,
+        keys=keys, window_start=start[bad], window_end=end[bad], detail=f"the result of {names} does not fit its type",
+    )  # fmt: skip
+    return [SideRows(refused), Emissions(select(results, ~bad))]

@@ -1,0 +1,317 @@
+"""Streaming aggregation over aligned windows in two halves, so that they can stand on two sides of a shuffle:
+PartialAggregation folds rows into partial accumulators per pane, MergeAggregation keeps panes and closes windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import blob, side
+from windowpane.core import columns as c
+from windowpane.core.aggregation import Aggregator
+from windowpane.core.emission import EmissionLog, EmitPolicy
+from windowpane.core.frames import BatchEnd, ControlSignal, Emissions, Frame, Partials, Rows, SideRows, Watermark
+from windowpane.core.groups import group_rows
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.results import emit
+from windowpane.core.quota import GroupQuota
+from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.side import Key
+from windowpane.core.windows.panes import AlignedWindows
+from windowpane.core.windows.spec import Hopping, Tumbling
+from windowpane.core.windows.two_stacks import TwoStacks
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+COMPACT_RUNS = 8
+"""A pane with more deltas than this is compacted even if they are small."""
+
+
+@dataclass(frozen=True)
+class AlignedPlan:
+    """What both halves must agree on. `shared_panes` False: one state per window instead of per pane (quotas need it)."""
+
+    spec: Tumbling | Hopping
+    keys: tuple[Key, ...]
+    allowed_lateness_us: int = 0
+    max_groups: int | None = None
+
+    @property
+    def windows(self) -> AlignedWindows:
+        """The windows as the state sees them."""
+        return AlignedWindows.of(self.spec)
+
+    @property
+    def shared_panes(self) -> bool:
+        return self.max_groups is None or isinstance(self.spec, Tumbling)
+
+    @property
+    def key_names(self) -> list[str]:
+        return [key.name for key in self.keys]
+
+    def closes_at(self, starts: Int64s) -> Int64s:
+        """The watermark at which each window is closed."""
+        return starts + self.windows.size_us + self.allowed_lateness_us
+
+
+class PartialAggregation(Operator):
+    """Rows in, partial accumulators out. Judges lateness per window against the watermark before the micro-batch."""
+
+    def __init__(self, plan: AlignedPlan, aggregator: Aggregator) -> None:
+        super().__init__()
+        self.plan, self._aggregator, self._windows = plan, aggregator, plan.windows
+        self._quota = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        rows, frames = self._part_unplaced(frame.batch)
+        if not rows.num_rows:
+            return frames
+        positions, starts = self._assign(int64s(rows, c.TS))
+        if self._quota is not None:
+            positions, starts = self._admit(self._quota, rows, positions, starts, frames)
+        self.counts.aggregated += rows.num_rows if self._quota is None else len(np.unique(positions))
+        if len(starts):
+            placed = rows if self.plan.shared_panes and len(positions) == rows.num_rows else take(rows, positions)
+            frames.append(Partials(self._aggregator.fold(placed, {c.PANE: starts})))
+        return frames
+
+    def on_watermark(self, frame: Watermark) -> list[Frame]:
+        if self._quota is not None:
+            starts = self._quota.starts()
+            self._quota.forget(self.plan.closes_at(starts) <= frame.us, starts)
+        return super().on_watermark(frame)
+
+    def _part_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
+        """Leave out rows in gaps between windows, and rows all of whose windows are closed."""
+        ts = int64s(rows, c.TS)
+        gap = self._windows.in_gap(ts)
+        self.counts.no_window += int(gap.sum())
+        last = self._windows.last_start(ts)
+        late = np.zeros(len(ts), bool)
+        if self.watermark_us is not None:
+            late = ~gap & (self.plan.closes_at(last) <= self.watermark_us)
+        if not late.any():
+            return select(rows, ~gap), []
+        self.counts.late += int(late.sum())
+        missed = last[late]
+        batch = side.side_batch(
+            "late", side.LATE_WINDOW, select(rows, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
+            keys=self.plan.keys, window_start=missed, window_end=missed + self._windows.size_us,
+        )  # fmt: skip
+        return select(rows, ~gap & ~late), [SideRows(batch)]
+
+    def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+        """Row positions and the pane (or, unshared, every open window) each goes to."""
+        if self.plan.shared_panes:
+            return np.arange(len(ts)), self._windows.pane_of(ts)
+        positions, starts = self._windows.windows_of(ts)
+        if self.watermark_us is None:
+            return positions, starts
+        still_open = self.plan.closes_at(starts) > self.watermark_us
+        return positions[still_open], starts[still_open]
+
+    def _admit(
+        self, quota: GroupQuota, rows: pa.RecordBatch, positions: Int64s, starts: Int64s, frames: list[Frame]
+    ) -> tuple[Int64s, Int64s]:
+        """Leave out what exceeds the quota; a row is evicted when none of its windows takes it."""
+        order = np.argsort(positions, kind="stable")
+        positions, starts = positions[order], starts[order]
+        pairs = take(rows, positions).append_column(c.WINDOW_START, pa.array(starts))
+        admitted = quota.admit(pairs)
+        taken = np.zeros(rows.num_rows, bool)
+        taken[positions[admitted]] = True
+        if not taken.all():
+            self.counts.evicted += int((~taken).sum())
+            refused = np.full(rows.num_rows, 0, np.int64)
+            refused[positions] = starts
+            batch = side.side_batch(
+                "evicted", side.MAX_GROUPS, select(rows, ~taken), clock_us=self.clock_us,
+                watermark_us=self.watermark_us, keys=self.plan.keys, window_start=refused[~taken],
+                window_end=refused[~taken] + self._windows.size_us,
+                detail=f"the window already has {quota.max_groups} groups",
+            )  # fmt: skip
+            frames.append(SideRows(batch))
+        return positions[admitted], starts[admitted]
+
+    def state(self) -> blob.State:
+        return blob.State({}, {} if self._quota is None else self._quota.batches())
+
+    def load(self, state: blob.State) -> None:
+        if self._quota is not None:
+            self._quota.load(dict(state.batches))
+
+
+class MergeAggregation(Operator):
+    """Partial accumulators in, results out. State is O(groups) per pane; a pane's deltas are compacted as they grow."""
+
+    def __init__(self, plan: AlignedPlan, aggregator: Aggregator, emit_policy: EmitPolicy) -> None:
+        super().__init__()
+        self.plan, self._aggregator, self._windows = plan, aggregator, plan.windows
+        self._incoming: list[pa.RecordBatch] = []
+        self._panes: dict[int, list[pa.RecordBatch]] = {}
+        self._stacks = TwoStacks(aggregator.merge)
+        self._log = EmissionLog(plan.key_names, emit_policy)
+        self._updates = emit_policy.updates
+        self._closed_us: int | None = None
+        """The watermark up to which windows have been closed."""
+
+    def on_partials(self, frame: Partials) -> list[Frame]:
+        self._incoming.append(frame.batch)
+        return []
+
+    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+        self._take_in()
+        frames = self._close(self.watermark_us)
+        if self._log.due(self.clock_us):
+            frames += self._emit_updates()
+        return [*frames, frame]
+
+    def on_end(self) -> list[Frame]:
+        self._take_in()
+        return [*self._close(None, everything=True), ControlSignal.END]
+
+    def open_windows(self) -> Int64s:
+        """Starts of the windows that have rows and are not closed."""
+        if not self._panes:
+            return np.zeros(0, np.int64)
+        starts = self._starts_over(np.array(sorted(self._panes), np.int64))
+        return starts if self._closed_us is None else starts[self.plan.closes_at(starts) > self._closed_us]
+
+    def _starts_over(self, panes: Int64s) -> Int64s:
+        return np.unique(self._windows.windows_of(panes)[1]) if self.plan.shared_panes else np.unique(panes)
+
+    def _take_in(self) -> None:
+        """Put the micro-batch's partials into their panes."""
+        if not self._incoming:
+            return
+        merged = self._aggregator.merge(self._incoming, [c.PANE])
+        self._incoming = []
+        panes = int64s(merged, c.PANE)
+        order = np.argsort(panes, kind="stable")
+        merged, panes = take(merged, order), panes[order]
+        bounds = np.flatnonzero(np.concatenate([[True], panes[1:] != panes[:-1], [True]]))
+        content = merged.drop_columns([c.PANE])
+        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            self._append(int(panes[low]), content.slice(low, high - low))
+        if self._updates:
+            self._note_changes(merged, panes)
+
+    def _append(self, pane: int, delta: pa.RecordBatch) -> None:
+        runs = self._panes.setdefault(pane, [])
+        runs.append(delta)
+        self._stacks.touch(pane)
+        deltas = sum(run.num_rows for run in runs[1:])
+        if len(runs) > COMPACT_RUNS or 2 * deltas > runs[0].num_rows:
+            self._panes[pane] = [self._aggregator.merge(runs)]
+
+    def _note_changes(self, merged: pa.RecordBatch, panes: Int64s) -> None:
+        positions, starts = np.arange(len(panes)), panes
+        if self.plan.shared_panes:
+            positions, starts = self._windows.windows_of(panes)
+        if self._closed_us is not None:
+            still_open = self.plan.closes_at(starts) > self._closed_us
+            positions, starts = positions[still_open], starts[still_open]
+        changed = take(merged, positions).append_column(c.WINDOW_START, pa.array(starts))
+        self._log.note(changed)
+
+    def _compacted(self) -> dict[int, pa.RecordBatch]:
+        for pane, runs in self._panes.items():
+            if len(runs) > 1:
+                self._panes[pane] = [self._aggregator.merge(runs)]
+        return {pane: runs[0] for pane, runs in self._panes.items()}
+
+    def _close(self, watermark_us: int | None, *, everything: bool = False) -> list[Frame]:
+        """Emit every window that the watermark has closed since last time, and drop panes no open window needs."""
+        if watermark_us is None and not everything:
+            return []
+        starts = self.open_windows()
+        if not everything:
+            starts = starts[self.plan.closes_at(starts) <= watermark_us]
+        frames = self._emit_windows(starts, final=True) if len(starts) else []
+        self._log.forget(starts)
+        self._closed_us = watermark_us if watermark_us is not None else self._closed_us
+        self._drop_panes(everything)
+        return frames
+
+    def _drop_panes(self, everything: bool) -> None:
+        if everything:
+            self._panes.clear()
+            return
+        panes = np.array(sorted(self._panes), np.int64)
+        last = self._windows.last_start(panes) if self.plan.shared_panes else panes
+        for pane in panes[self.plan.closes_at(last) <= self._closed_us].tolist():
+            del self._panes[pane]
+
+    def _window_states(self, starts: Int64s) -> list[pa.RecordBatch]:
+        """The state of each window, as one batch with its start in front."""
+        panes = self._compacted()
+        ordered = sorted(panes)
+        states = []
+        for start in sorted(starts.tolist()):
+            whole_window = not self.plan.shared_panes or self._windows.pane_us == self._windows.size_us
+            state = (
+                panes[start]
+                if whole_window
+                else self._stacks.query(start, start + self._windows.size_us, panes, ordered)
+            )
+            column = pa.repeat(pa.scalar(start, pa.int64()), state.num_rows)
+            states.append(state.add_column(0, c.WINDOW_START, column))
+        return states
+
+    def _emit_windows(self, starts: Int64s, *, final: bool) -> list[Frame]:
+        states = concat(self._window_states(starts))
+        return [] if states is None else self._emit_states(states, final=final)
+
+    def _emit_updates(self) -> list[Frame]:
+        pending = self._log.take_pending(self.clock_us)
+        if pending is None or not pending.num_rows:
+            return []
+        states = concat(self._window_states(np.unique(int64s(pending, c.WINDOW_START))))
+        assert states is not None
+        return self._emit_states(_semi_join(states, pending, [c.WINDOW_START, *self.plan.key_names]), final=False)
+
+    def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:
+        starts = int64s(states, c.WINDOW_START)
+        epochs = self._log.next_epochs(states) if self._updates else np.ones(len(starts), np.int64)
+        return emit(
+            self, self._aggregator, states, self.plan.keys,
+            start=starts, end=starts + self._windows.size_us, epochs=epochs, final=final,
+        )  # fmt: skip
+
+    def state(self) -> blob.State:
+        meta, batches = self._log.state()
+        panes = [
+            content.add_column(0, c.PANE, pa.repeat(pa.scalar(pane, pa.int64()), content.num_rows))
+            for pane, content in sorted(self._compacted().items())
+        ]
+        whole = concat(panes)
+        if whole is not None:
+            batches["panes"] = whole
+        return blob.State(meta | {"closed_us": self._closed_us}, batches)
+
+    def load(self, state: blob.State) -> None:
+        batches = dict(state.batches)
+        closed_us, last_us = state.meta["closed_us"], state.meta["last_us"]
+        self._closed_us = closed_us if isinstance(closed_us, int) else None
+        self._panes = {}
+        if "panes" in batches:
+            self._incoming, updates = [batches.pop("panes")], self._updates
+            self._updates = False
+            self._take_in()
+            self._updates = updates
+        self._log.load(last_us if isinstance(last_us, int) else None, batches)
+
+
+def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The rows of `states` whose `names` occur in `chosen`."""
+    both = concat([chosen.select(names), states.select(names)])
+    assert both is not None
+    groups, _ = group_rows([both.column(name) for name in names], both.num_rows)
+    wanted = np.zeros(groups.count, bool)
+    wanted[groups.ids[: chosen.num_rows]] = True
+    return select(states, wanted[groups.ids[chosen.num_rows :]])

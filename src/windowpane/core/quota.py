@@ -1,0 +1,68 @@
+"""Quotas: at most `max_groups` groups per window. Groups already there go on, rows of further new groups are evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.groups import group_rows
+from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class GroupQuota:
+    """Remembers the groups admitted to each open window, in order of arrival."""
+
+    def __init__(self, max_groups: int, keys: Sequence[str]) -> None:
+        self.max_groups = max_groups
+        self._names = [c.WINDOW_START, *keys]
+        self._admitted = RowBuffer()
+
+    def admit(self, pairs: pa.RecordBatch) -> Bools:
+        """For each (window start, keys): whether its group is, or becomes, one of the window's groups."""
+        known = self._admitted.rows()
+        offset = 0 if known is None else known.num_rows
+        fresh = pairs.select(self._names)
+        whole = fresh if known is None else concat([known, fresh])
+        assert whole is not None
+        groups, first = group_rows([whole.column(name) for name in self._names], whole.num_rows)
+        heads = take(whole, first)
+        allowed = _rank_within(int64s(heads, c.WINDOW_START)) < self.max_groups
+        self._admitted.replace(select(heads, allowed))
+        return allowed[groups.ids[offset:]]
+
+    def forget(self, closed: Bools, starts: Int64s) -> None:
+        """Windows `starts[closed]` need no quota any more."""
+        rows = self._admitted.rows()
+        if rows is not None:
+            self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_START), starts[closed])))
+
+    def starts(self) -> Int64s:
+        rows = self._admitted.rows()
+        return np.zeros(0, np.int64) if rows is None else np.unique(int64s(rows, c.WINDOW_START))
+
+    def batches(self) -> dict[str, pa.RecordBatch]:
+        return self._admitted.batches("admitted")
+
+    def load(self, batches: dict[str, pa.RecordBatch]) -> None:
+        self._admitted.replace(batches.get("admitted"))
+
+
+def _rank_within(values: Int64s) -> Int64s:
+    """Position of each element among the equal elements before it.
+
+    Admitted groups come first in the batch and so keep their rank: what was in stays in.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    run = np.repeat(starts, np.diff(np.append(starts, len(ordered))))
+    ranks = np.empty(len(values), np.int64)
+    ranks[order] = np.arange(len(values)) - run
+    return ranks

@@ -1,0 +1,88 @@
+"""Small operations on row batches that several operators need: selecting, ordering, gathering over micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.core import columns as c
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def int64s(batch: pa.RecordBatch, name: str) -> Int64s:
+    """A column without NULLs as int64."""
+    values: Int64s = batch.column(name).to_numpy(zero_copy_only=False)
+    return values
+
+
+def flags(batch: pa.RecordBatch, name: str) -> Bools:
+    """A bool column as a mask in which NULL is false."""
+    values: Bools = pc.fill_null(batch.column(name), False).to_numpy(zero_copy_only=False).astype(bool)
+    return values
+
+
+def select(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
+    """The rows where `mask` is true; the batch itself when that is all of them."""
+    return batch if mask.all() else batch.filter(pa.array(mask))
+
+
+def take(batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
+    return batch.take(pa.array(rows))
+
+
+def in_time_order(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows by (ts, arrival)."""
+    return take(batch, np.lexsort((int64s(batch, c.ARRIVAL), int64s(batch, c.TS))))
+
+
+def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """All rows of the batches in one, None when there is no batch at all."""
+    found = list(batches)
+    if len(found) <= 1:
+        return found[0] if found else None
+    return pa.concat_batches([_plain(batch) for batch in found])
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Dictionary columns decoded: the dictionaries of two batches need not agree."""
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_dictionary(field.type):
+            decoded = batch.column(index).dictionary_decode()
+            batch = batch.set_column(index, pa.field(field.name, decoded.type), decoded)
+    return batch
+
+
+class RowBuffer:
+    """Rows kept over micro-batches, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._batches.append(_plain(batch))
+
+    def rows(self) -> pa.RecordBatch | None:
+        """All rows as one batch; None when there are none."""
+        whole = concat(self._batches)
+        self._batches = [] if whole is None or not whole.num_rows else [whole]
+        return whole if self._batches else None
+
+    def replace(self, batch: pa.RecordBatch | None) -> None:
+        self._batches = []
+        if batch is not None:
+            self.append(batch)
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
+
+    def batches(self, name: str) -> dict[str, pa.RecordBatch]:
+        """For an operator's state: the buffer under `name`, nothing when it is empty."""
+        whole = self.rows()
+        return {} if whole is None else {name: whole}

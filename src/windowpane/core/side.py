@@ -1,0 +1,125 @@
+"""Side rows: what became of rows that reach no result, in columns, and as the records people read.
+
+The columns are the same for every operator, so that a side output is one stream whatever produced it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.time import format_instant
+
+LATE_WINDOW = "allowed_lateness_exceeded"
+LATE_ROW = "behind_watermark"
+MAX_GROUPS = "max_groups"
+DUPLICATE = "duplicate_key"
+OVERFLOW = "overflow"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A group key: the column it travels in and what the user calls it."""
+
+    name: str
+    label: str
+
+
+def side_batch(
+    kind: str,
+    reason: str | pa.Array,
+    rows: pa.RecordBatch,
+    *,
+    clock_us: int,
+    watermark_us: int | None,
+    keys: Sequence[Key] = (),
+    window_start: npt.NDArray[np.int64] | None = None,
+    window_end: npt.NDArray[np.int64] | None = None,
+    detail: str | pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Side rows for `rows`, which keep their own event time, keys, shard and original event where they have them."""
+    count = rows.num_rows
+    fields = {
+        "kind": pa.repeat(pa.scalar(kind), count),
+        "reason": reason if isinstance(reason, pa.Array) else pa.repeat(pa.scalar(reason), count),
+        "event_us": _column(rows, c.TS, pa.int64()),
+        "processing_us": pa.repeat(pa.scalar(clock_us, pa.int64()), count),
+        "watermark_us": pa.repeat(pa.scalar(watermark_us, pa.int64()), count),
+        "window_start_us": _bounds(window_start, count),
+        "window_end_us": _bounds(window_end, count),
+        "group_key": _group_key(rows, keys),
+        "original_event": _column(rows, c.EVENT, pa.null()),
+        "error_detail": detail if isinstance(detail, pa.Array) else pa.repeat(pa.scalar(detail, pa.string()), count),
+        "shard": _column(rows, c.SHARD, pa.string()),
+    }
+    return pa.RecordBatch.from_pydict(fields)
+
+
+def _column(rows: pa.RecordBatch, name: str, otherwise: pa.DataType) -> pa.Array:
+    if name in rows.schema.names:
+        return rows.column(name)
+    return pa.nulls(rows.num_rows, otherwise)
+
+
+def _bounds(values: npt.NDArray[np.int64] | None, count: int) -> pa.Array:
+    return pa.nulls(count, pa.int64()) if values is None else pa.array(values, pa.int64())
+
+
+def _group_key(rows: pa.RecordBatch, keys: Sequence[Key]) -> pa.Array:
+    present = [key for key in keys if key.name in rows.schema.names]
+    if not present:
+        return pa.nulls(rows.num_rows)
+    return pa.StructArray.from_arrays([rows.column(key.name) for key in present], [key.label for key in present])
+
+
+def to_records(batch: pa.RecordBatch, plan_id: str) -> list[dict[str, object]]:
+    """The records of ADR-0001 as dicts, every field filled, times in RFC 3339 with microseconds."""
+    return [_record(row, plan_id) for row in batch.to_pylist()]
+
+
+def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
+    start, end = row["window_start_us"], row["window_end_us"]
+    return {
+        "kind": row["kind"],
+        "reason": row["reason"],
+        "event_time": _instant(row["event_us"]),
+        "processing_time": _instant(row["processing_us"]),
+        "watermark": _instant(row["watermark_us"]),
+        "window": None if start is None else {"start": _instant(start), "end": _instant(end)},
+        "group_key": _jsonable(row["group_key"]),
+        "original_event": _jsonable(row["original_event"]),
+        "error_detail": row["error_detail"],
+        "plan_id": plan_id,
+        "shard": _shard_number(row["shard"]),
+    }
+
+
+def _shard_number(shard: object) -> object:
+    """A shard is named `stream/number`; the record has the number."""
+    number = str(shard).rpartition("/")[2]
+    return int(number) if number.isdigit() else shard
+
+
+def _instant(us: object) -> str | None:
+    return format_instant(us) if isinstance(us, int) else None
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _jsonable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, (dt.datetime, dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return value

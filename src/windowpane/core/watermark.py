@@ -1,0 +1,62 @@
+"""Where time stands: per-shard maxima and the watermark made of them. Deterministic in the messages it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ShardWatermark:
+    """`min over shards that are not idle (max event time) - lag`, never moving back; None before any row.
+
+    A stream of `streams` that has shown no row yet holds the watermark like a shard without a maximum, unless it is idle.
+    """
+
+    lag_us: int
+    streams: Collection[str] = ()
+    idle_timeout_us: int | None = None
+    watermark_us: int | None = None
+    maxima: dict[str, int] = field(default_factory=dict)
+    last_seen: dict[str, int] = field(default_factory=dict)
+    """Processing time of the last micro-batch in which a shard, or a stream, had rows."""
+
+    def observe(self, maxima: Mapping[str, int | None], clock_us: int) -> None:
+        """Take in a micro-batch's shards: the largest event time that may move the watermark, None if there is none."""
+        for shard, largest in maxima.items():
+            self.last_seen[shard] = clock_us
+            if largest is not None:
+                self.maxima[shard] = max(largest, self.maxima.get(shard, largest))
+
+    def begin(self, clock_us: int) -> None:
+        """The first micro-batch starts the idle clock of streams that have not been heard of."""
+        for stream in self.streams:
+            self.last_seen.setdefault(stream, clock_us)
+
+    def advance(self, clock_us: int) -> int | None:
+        """Move to where the maxima allow, and return where it stands."""
+        candidate = self._candidate(clock_us)
+        if candidate is not None and (self.watermark_us is None or candidate > self.watermark_us):
+            self.watermark_us = candidate
+        return self.watermark_us
+
+    def _candidate(self, clock_us: int) -> int | None:
+        if any(not self._heard(stream) and not self._idle(stream, clock_us) for stream in self.streams):
+            return None
+        active = [largest for shard, largest in self.maxima.items() if not self._idle(shard, clock_us)]
+        if not active:
+            return None
+        return min(active) - self.lag_us
+
+    def _heard(self, stream: str) -> bool:
+        return any(shard.rpartition("/")[0] == stream for shard in self.maxima)
+
+    def _idle(self, shard: str, clock_us: int) -> bool:
+        if self.idle_timeout_us is None:
+            return False
+        return clock_us - self.last_seen.get(shard, clock_us) >= self.idle_timeout_us
+
+    def holding(self, clock_us: int) -> str | None:
+        """The shard whose maximum holds the watermark: the answer to "why does nothing come out"."""
+        active = {shard: largest for shard, largest in self.maxima.items() if not self._idle(shard, clock_us)}
+        return min(active, key=lambda shard: (active[shard], shard)) if active else None
