@@ -1,0 +1,66 @@
+"""The text of a query with its tokens: turns syntax nodes into places in the text, and places into errors."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import accumulate
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from windowpane.errors import Span, SqlError
+
+_DEPTH = {
+    TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1,
+    TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1, TokenType.R_BRACE: -1,
+}  # fmt: skip
+
+Place = exp.Expr | Token | Span | None
+
+
+def token_span(token: Token) -> Span:
+    return Span(token.start, token.end + 1)
+
+
+def nesting(tokens: list[Token]) -> list[int]:
+    """How many parentheses are open after each token."""
+    return list(accumulate(_DEPTH.get(token.token_type, 0) for token in tokens))
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A query's text. Spans are offsets into it."""
+
+    sql: str
+    tokens: list[Token]
+
+    def span(self, place: Place) -> Span | None:
+        """The text a node was read from, closing parentheses included; None when the node has no place."""
+        if place is None or isinstance(place, Span):
+            return place
+        if isinstance(place, Token):
+            return token_span(place)
+        marks = [node.meta for node in place.walk() if node._meta and "start" in node._meta]
+        if not marks:
+            return None
+        return self._balanced(min(mark["start"] for mark in marks), max(mark["end"] for mark in marks) + 1)
+
+    def quote(self, place: Place) -> str:
+        """The user's own text at a place, shortened."""
+        span = self.span(place)
+        text = " ".join(self.sql[span.start : span.end].split()) if span else ""
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+    def error(self, code: str, message: str, hint: str | None = None, at: Place = None) -> SqlError:
+        return SqlError(code, message, hint, sql=self.sql, span=self.span(at) or Span(0, 0))
+
+    def _balanced(self, start: int, end: int) -> Span:
+        starts = [token.start for token in self.tokens]
+        first, last = bisect_left(starts, start), bisect_left(starts, end)
+        open_parens = sum(_DEPTH.get(token.token_type, 0) for token in self.tokens[first:last])
+        while open_parens > 0 and last < len(self.tokens):
+            open_parens += _DEPTH.get(self.tokens[last].token_type, 0)
+            end = self.tokens[last].end + 1
+            last += 1
+        return Span(start, end)
