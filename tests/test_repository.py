@@ -49,9 +49,9 @@ def found_in_tracked(pattern: re.Pattern[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        (REGISTRY_HOST, "https://files." + "pythonhosted.org/packages"),
-        (REGISTRY_HOST, "repo1." + "maven.org"),
-        (REGISTRY_HOST, "https://" + "nexus.example.com/simple"),
+        (REGISTRY_HOST, "https://files.pythonhosted" + ".org/packages"),
+        (REGISTRY_HOST, "repo1.maven" + ".org"),
+        (REGISTRY_HOST, "https://nexus.example" + ".com/simple"),
         (MACHINE_PATH, "see /" + "home/ada/windowpane"),
         (MACHINE_PATH, 'path = "/' + 'tmp/x"'),
         (MACHINE_PATH, "C:\\" + "Users"),
