@@ -1,0 +1,160 @@
+"""What a whole pipeline needs beyond each table being right: references, the keys a format needs, the SQL files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from windowpane.config.models import METRICS_ONLY, REINJECT, Sink, Source, Stream, Table, Transform
+from windowpane.config.pipeline import Origin, PipelineConfig
+from windowpane.config.secrets import MASK
+from windowpane.config.settings import Settings
+from windowpane.errors import ConfigError, nearest
+
+FILE_FORMATS = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})
+_SINK_OPTIONS = {"kafka": ("kafka.bootstrap.servers", "topic"), "postgres": ("url", "table")}
+_KAFKA_TOPICS = ("subscribe", "subscribePattern", "assign")
+
+Model = TypeVar("Model", bound=Settings)
+
+
+def complete(raw: object, origin: Origin, problems: list[ConfigError]) -> dict[str, str]:
+    """Adds what is missing to `problems`; gives the SQL text of each transform.
+
+    Looks at the tables one by one, so that a mistake in one does not hide what is missing in another.
+    """
+    try:
+        tables = PipelineConfig.spread(raw) if isinstance(raw, Mapping) else {}
+    except PydanticCustomError:
+        return {}
+    check = _Completeness(tables, origin, problems)
+    check.sections()
+    for stream_name, stream in check.valid("streams", Stream):
+        check.source(f"streams.{stream_name}", stream)
+        check.kafka_stream(f"streams.{stream_name}", stream)
+    for table_name, table in check.valid("tables", Table):
+        check.source(f"tables.{table_name}", table)
+    for sink_name, sink in check.valid("sinks", Sink):
+        check.sink(f"sinks.{sink_name}", sink)
+    return {name: check.transform(f"transforms.{name}", item) for name, item in check.valid("transforms", Transform)}
+
+
+class _Completeness:
+    def __init__(self, raw: dict[str, Any], origin: Origin, problems: list[ConfigError]) -> None:
+        self._raw = raw
+        self._origin = origin
+        self._problems = problems
+        self._sinks = list(self._section("sinks"))
+
+    def _section(self, name: str) -> dict[str, Any]:
+        section = self._raw.get(name, {})
+        return section if isinstance(section, dict) else {}
+
+    def _add(self, code: str, message: str, hint: str | None, key: str) -> None:
+        self._problems.append(self._origin.error(code, message, hint, key=key))
+
+    def valid(self, section: str, model: type[Model]) -> list[tuple[str, Model]]:
+        """The tables of a section that are right in themselves."""
+        found = []
+        for name, table in self._section(section).items():
+            try:
+                found.append((name, model.model_validate(table)))
+            except ValidationError:
+                continue
+        return found
+
+    def sections(self) -> None:
+        if not self._raw.get("transforms"):
+            hint = "add [transforms.NAME] with sql and sink"
+            self._add("NO_TRANSFORMS", "the pipeline has no transforms, so it would do nothing", hint, "transforms")
+        if not self._raw.get("streams"):
+            hint = "add [streams.NAME] with format and path"
+            self._add("NO_STREAMS", "the pipeline has no streams, so there is nothing to read", hint, "streams")
+        for name in set(self._sinks) & {METRICS_ONLY, REINJECT}:
+            message = f"a sink cannot be called `{name}`: side_output gives that word a meaning of its own"
+            self._add("BAD_NAME", message, "call it something else", f"sinks.{name}")
+        self._relation_names()
+
+    def _relation_names(self) -> None:
+        """SQL knows streams and tables by name alone, in any case."""
+        seen: dict[str, str] = {}
+        for section in ("streams", "tables"):
+            for name in self._section(section):
+                other = seen.setdefault(name.lower(), f"{section}.{name}")
+                if other != f"{section}.{name}":
+                    message = f"`{section}.{name}` and `{other}` have the same name for SQL"
+                    self._add("DUPLICATE_NAME", message, "call one of them something else", f"{section}.{name}")
+
+    def source(self, key: str, source: Source) -> None:
+        if source.format is None:
+            hint = "any Spark source: json, csv, parquet, kafka, rate, delta, …"
+            self._add("MISSING_KEY", f"`{key}` needs the key `format`", hint, f"{key}.format")
+        elif source.format in FILE_FORMATS and not (source.path or "path" in source.options):
+            self._needs(key, "path", source.format)
+
+    def kafka_stream(self, key: str, stream: Stream) -> None:
+        if stream.format != "kafka":
+            return
+        if "kafka.bootstrap.servers" not in stream.options:
+            self._needs(key, "options.kafka.bootstrap.servers", "kafka")
+        if not any(name in stream.options for name in _KAFKA_TOPICS):
+            self._needs(key, "options.subscribe", "kafka")
+
+    def sink(self, key: str, sink: Sink) -> None:
+        if sink.format in FILE_FORMATS and not (sink.path or "path" in sink.options):
+            self._needs(key, "path", sink.format)
+        if sink.format in FILE_FORMATS and sink.mode == "update":
+            hint = "files are only appended to; valid: append"
+            self._add("BAD_CHOICE", f"`{key}.mode` cannot be `update` with format {sink.format}", hint, f"{key}.mode")
+        for option in _SINK_OPTIONS.get(sink.format, ()):
+            if option not in sink.options:
+                self._needs(key, f"options.{option}", sink.format)
+
+    def _needs(self, key: str, missing: str, format_: str) -> None:
+        message = f"`{key}` needs the key `{missing}`, because its format is {format_}"
+        self._add("MISSING_KEY", message, None, f"{key}.{missing}")
+
+    def transform(self, key: str, transform: Transform) -> str:
+        if not transform.sinks:
+            hint = f"name one of: {nearest('', self._sinks)}"
+            self._add("MISSING_KEY", f"`{key}` needs the key `sink`", hint, f"{key}.sink")
+        for position, name in enumerate(transform.sinks):
+            place = f"{key}.sink[{position}]" if len(transform.sinks) > 1 else f"{key}.sink"
+            self._sink_exists(name, place, (), hidden=transform.hides("sink"))
+        for kind, route in transform.side_output.routes().items():
+            place = f"{key}.side_output.{kind}.sink"
+            self._sink_exists(route.sink, place, (METRICS_ONLY, REINJECT), hidden=route.hides("sink"))
+        return self._sql(key, transform)
+
+    def _sink_exists(self, name: str, key: str, also: tuple[str, ...], *, hidden: bool) -> None:
+        if name not in self._sinks and name not in also:
+            choices = nearest("" if hidden else name, [*self._sinks, *also])
+            message = f"`{key}` names the sink `{MASK if hidden else name}`, which is not declared"
+            self._add("UNKNOWN_SINK", message, f"valid, nearest first: {choices}", key)
+
+    def _sql(self, key: str, transform: Transform) -> str:
+        if transform.sql is not None and transform.sql_file is not None:
+            self._add("CONFLICTING_KEYS", f"`{key}` has both `sql` and `sql_file`", "keep one", f"{key}.sql_file")
+        elif transform.sql_file is not None:
+            shown = MASK if transform.hides("sql_file") else transform.sql_file
+            return self._read(Path(transform.sql_file), f"{key}.sql_file", shown)
+        elif transform.sql is None:
+            hint = "write the query as sql, or name a file with it as sql_file"
+            self._add("MISSING_KEY", f"`{key}` needs the key `sql` or `sql_file`", hint, f"{key}.sql")
+        return transform.sql or ""
+
+    def _read(self, file: Path, key: str, shown: str) -> str:
+        try:
+            return (self._origin.base_dir / file).read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            hint = "the path is relative to the folder of pipeline.toml"
+            self._add("SQL_FILE_NOT_FOUND", f"`{key}`: there is no file `{shown}`", hint, key)
+        except UnicodeDecodeError:
+            self._add("SQL_FILE_NOT_UTF8", f"`{key}`: `{shown}` is not UTF-8", "save it as UTF-8", key)
+        except OSError as error:
+            self._add("SQL_FILE_UNREADABLE", f"`{key}`: `{shown}` cannot be read: {error.strerror}", None, key)
+        return ""

@@ -1,0 +1,123 @@
+"""The base of all configuration models: frozen, unknown keys refused, dotted keys understood, secrets hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from windowpane.config.secrets import masked, secret_keys
+
+
+def refusal(code: str, message: str, hint: str | None = None) -> PydanticCustomError:
+    """What a validator raises: becomes a ConfigError with this code, at the key under validation."""
+    return PydanticCustomError(code, "{message}", {"message": message, "hint": hint or ""})
+
+
+class Settings(BaseModel):
+    """A table of pipeline.toml. Fields carry the TOML key as alias where their name differs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    synonyms: ClassVar[dict[str, str]] = {}
+    """Other spellings of keys, each with the key it stands for."""
+
+    _secret_keys: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @classmethod
+    def keys(cls) -> dict[str, str]:
+        """The keys of this table, each with its field's name."""
+        return {field.alias or name: name for name, field in cls.model_fields.items()}
+
+    def dump(self) -> dict[str, Any]:
+        """As in pipeline.toml and ready for JSON: durations as text, unset keys left out, secrets as `***`."""
+        return cast(dict[str, Any], _without_none(self.model_dump(mode="json", by_alias=True)))
+
+    def hides(self, key: str) -> bool:
+        """Whether the value of `key` came from the environment."""
+        return any(path == key or path.startswith(f"{key}.") for path in self._secret_keys)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _normalise(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(data, Mapping):
+            return handler(data)
+        spread = cls.spread(data)
+        model = handler(spread)
+        return model.hiding(secret_keys(spread))
+
+    def hiding(self, keys: frozenset[str]) -> Self:
+        """This model, with the values at these dotted paths shown as `***` from now on."""
+        self._secret_keys = keys
+        return self
+
+    @classmethod
+    def spread(cls, mapping: Mapping[Any, Any]) -> dict[str, Any]:
+        """`mapping` with dotted keys as nested tables and keys in their own spelling."""
+        data = _spread_dotted(mapping)
+        for other, key in cls.synonyms.items():
+            if other in data:
+                if key in data:
+                    raise refusal("DUPLICATE_KEY", f"`{other}` and `{key}` are one key, both are given", "keep one")
+                data[key] = data.pop(other)
+        return data
+
+    @model_serializer(mode="wrap")
+    def _hide_in_dumps(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        shown: dict[str, Any] = handler(self)
+        return {name: self._hidden(name, value) for name, value in shown.items()}
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, self._hidden(name, value) if name else value
+
+    def _hidden(self, name: str, value: Any) -> Any:
+        field = type(self).model_fields.get(name)
+        key = field.alias if field and field.alias else name
+        for path in self._secret_keys:
+            if path == key or path.startswith(f"{key}."):
+                value = masked(value, path[len(key) + 1 :])
+        return value
+
+
+def _spread_dotted(data: Mapping[Any, Any]) -> dict[str, Any]:
+    """`{"a.b": 1}` as `{"a": {"b": 1}}`, merged with what stands there already."""
+    spread: dict[str, Any] = {}
+    for key, value in data.items():
+        *tables, last = str(key).split(".")
+        place = spread
+        for table in tables:
+            place = place.setdefault(table, {})
+            if not isinstance(place, dict):
+                raise refusal("DUPLICATE_KEY", f"`{key}` is given, and `{table}` has a value of its own", "keep one")
+        _put(place, last, value, str(key))
+    return spread
+
+
+def _put(place: dict[str, Any], name: str, value: Any, key: str) -> None:
+    if not isinstance(value, Mapping):
+        if name in place:
+            raise refusal("DUPLICATE_KEY", f"`{key}` is given twice", "keep one")
+        place[name] = value
+        return
+    inner = place.setdefault(name, {})
+    if not isinstance(inner, dict):
+        raise refusal("DUPLICATE_KEY", f"`{key}` is given twice", "keep one")
+    for inner_name, item in _spread_dotted(value).items():
+        _put(inner, inner_name, item, f"{key}.{inner_name}")
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_none(item) for name, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list) else value
