@@ -116,7 +116,7 @@ def broken_links(page: Path) -> list[str]:
 def test_links_between_pages_resolve() -> None:
     pages = [path for path in tracked() if path.suffix == ".md"]
     assert pages
-    assert {page.name: broken for page in pages if (broken := broken_links(page))} == {}
+    assert {str(page.relative_to(ROOT)): broken for page in pages if (broken := broken_links(page))} == {}
 
 
 def make_targets() -> set[str]:
