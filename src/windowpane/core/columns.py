@@ -1,61 +1,47 @@
-"""Between Arrow columns and numpy: physical values without copying, NULLs as a mask beside them."""
+"""Names of the columns that cross between stages. They start with an underscore, so no user's column can clash.
 
-from __future__ import annotations
+A row batch has TS and ARRIVAL, and where the plan needs them SHARD, KEEP, ERROR, DETAIL, EVENT, the group keys `_k0…`,
+partition keys `_p0…`, aggregate inputs `_a0_0…`, aggregate filters `_a0_f`, carried columns `_c0…`, dedupe keys `_d0…` and the
+flags below.
+"""
 
-from typing import Any, TypeAlias
+TS = "_ts"
+"""int64 microseconds: the row's event time (processing time in that mode). NULL only on error rows."""
+ARRIVAL = "_arrival"
+"""int64: order of arrival, unique within a stream's life."""
+SHARD = "_shard"
+"""string `stream/number`: the source shard that tracks its own maximum."""
+KEEP = "_keep"
+"""bool: the WHERE clause; anything but true is filtered."""
+ERROR = "_error"
+"""string: reason why the row cannot be evaluated; NULL for good rows."""
+DETAIL = "_detail"
+"""string: what exactly went wrong, for error rows."""
+EVENT = "_event"
+"""The original event, for side output."""
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+WHEN = "_when"
+OPEN = "_open"
+CLOSE = "_close"
+"""Flags of sliding triggers and state windows."""
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Float64s: TypeAlias = npt.NDArray[np.float64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Values: TypeAlias = npt.NDArray[Any]
+SEQUENCE = "_sequence"
+"""int64: number of a row within its partition, for count windows."""
 
-_BY_WIDTH = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+SESSION_START = "_session_start"
+SESSION_LAST = "_session_last"
+PENDING = "_pending"
+"""int64 0/1: the session has changed since it was last emitted."""
 
+PANE = "_pane"
+"""int64: start of the pane (or window) that a partial accumulator belongs to."""
 
-def numpy_dtype(type_: pa.DataType) -> np.dtype[Any] | None:
-    """The numpy type with the same bits, None for types without a fixed width that numpy knows."""
-    if pa.types.is_boolean(type_):
-        return np.dtype(np.bool_)
-    if pa.types.is_floating(type_) or pa.types.is_integer(type_):
-        return np.dtype(type_.to_pandas_dtype())
-    if pa.types.is_temporal(type_) and not pa.types.is_interval(type_):
-        return np.dtype(_BY_WIDTH[type_.bit_width])
-    return None
-
-
-def physical(array: pa.Array) -> Values:
-    """The values as numpy sees them; what stands at a NULL is undefined."""
-    if pa.types.is_boolean(array.type):
-        return physical(array.cast(pa.uint8())).view(np.bool_)
-    dtype = numpy_dtype(array.type)
-    if dtype is None:
-        raise TypeError(f"{array.type} has no numpy form")
-    buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros(len(array), dtype)
-    return np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
-
-
-def validity(array: pa.Array) -> Bools | None:
-    """True where a value is; None when there are no NULLs."""
-    return physical(array.is_valid()) if array.null_count else None
-
-
-def to_arrow(values: Values, type_: pa.DataType, valid: Bools | None = None) -> pa.Array:
-    """A column of `type_` from its physical values, NULL where `valid` is False."""
-    dtype = numpy_dtype(type_)
-    plain = pa.array(np.ascontiguousarray(values, dtype), mask=None if valid is None or valid.all() else ~valid)
-    return plain if plain.type == type_ else plain.view(type_)
-
-
-def canonical_floats(values: Values) -> Values:
-    """The same floats with one zero and one NaN, so that equal values have equal bits."""
-    plain = values + values.dtype.type(0)
-    unordered = np.isnan(plain)
-    if unordered.any():
-        plain[unordered] = np.nan
-    return plain
+WINDOW_START = "_window_start"
+WINDOW_END = "_window_end"
+WINDOW_INDEX = "_window_index"
+"""int64: which of the windows of one WindowRows frame a row is in, 0 for the first to be emitted."""
+WINDOW_SALT = "_window_salt"
+"""int64: tells windows with equal bounds apart where time does not (count, state). Arrival of the first row."""
+TRIGGER = "_trigger"
+EPOCH = "_epoch"
+FINAL = "_final"

@@ -5,7 +5,15 @@ from __future__ import annotations
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import (
-    BatchEnd, Clock, ControlSignal, Frame, Partials, Rows, Suspects, Watermark, WindowRows,
+    BatchEnd,
+    Clock,
+    ControlSignal,
+    Frame,
+    Partials,
+    Rows,
+    Suspects,
+    Watermark,
+    WindowRows,
 )  # fmt: skip
 
 

@@ -1,10 +1,10 @@
 """Streaming aggregation over aligned windows in two halves, so that they can stand on two sides of a shuffle:
-PartialAggregation folds rows into partial accumulators per pane, MergeAggregation keeps panes and closes windows."""
+PartialAggregation folds rows into partial accumulators per pane, MergeAggregation keeps panes and closes windows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,13 @@ from windowpane.core import blob, side
 from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.emission import EmissionLog, EmitPolicy
-from windowpane.core.frames import BatchEnd, ControlSignal, Emissions, Frame, Partials, Rows, SideRows, Watermark
+from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials, Rows, SideRows, Watermark
 from windowpane.core.groups import group_rows
+from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.quota import GroupQuota
 from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.side import Key
-from windowpane.core.windows.panes import AlignedWindows
-from windowpane.core.windows.spec import Hopping, Tumbling
 from windowpane.core.windows.two_stacks import TwoStacks
 
 Int64s = npt.NDArray[np.int64]
@@ -32,43 +30,16 @@ COMPACT_RUNS = 8
 """A pane with more deltas than this is compacted even if they are small."""
 
 
-@dataclass(frozen=True)
-class AlignedPlan:
-    """What both halves must agree on. `shared_panes` False: one state per window instead of per pane (quotas need it)."""
-
-    spec: Tumbling | Hopping
-    keys: tuple[Key, ...]
-    allowed_lateness_us: int = 0
-    max_groups: int | None = None
-
-    @property
-    def windows(self) -> AlignedWindows:
-        """The windows as the state sees them."""
-        return AlignedWindows.of(self.spec)
-
-    @property
-    def shared_panes(self) -> bool:
-        return self.max_groups is None or isinstance(self.spec, Tumbling)
-
-    @property
-    def key_names(self) -> list[str]:
-        return [key.name for key in self.keys]
-
-    def closes_at(self, starts: Int64s) -> Int64s:
-        """The watermark at which each window is closed."""
-        return starts + self.windows.size_us + self.allowed_lateness_us
-
-
-class PartialAggregation(Operator):
+class PartialAggregation(AlignedIntake):
     """Rows in, partial accumulators out. Judges lateness per window against the watermark before the micro-batch."""
 
     def __init__(self, plan: AlignedPlan, aggregator: Aggregator) -> None:
-        super().__init__()
-        self.plan, self._aggregator, self._windows = plan, aggregator, plan.windows
+        super().__init__(plan)
+        self._aggregator = aggregator
         self._quota = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        rows, frames = self._part_unplaced(frame.batch)
+        rows, frames = self.part_unplaced(frame.batch)
         if not rows.num_rows:
             return frames
         positions, starts = self._assign(int64s(rows, c.TS))
@@ -85,25 +56,6 @@ class PartialAggregation(Operator):
             starts = self._quota.starts()
             self._quota.forget(self.plan.closes_at(starts) <= frame.us, starts)
         return super().on_watermark(frame)
-
-    def _part_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
-        """Leave out rows in gaps between windows, and rows all of whose windows are closed."""
-        ts = int64s(rows, c.TS)
-        gap = self._windows.in_gap(ts)
-        self.counts.no_window += int(gap.sum())
-        last = self._windows.last_start(ts)
-        late = np.zeros(len(ts), bool)
-        if self.watermark_us is not None:
-            late = ~gap & (self.plan.closes_at(last) <= self.watermark_us)
-        if not late.any():
-            return select(rows, ~gap), []
-        self.counts.late += int(late.sum())
-        missed = last[late]
-        batch = side.side_batch(
-            "late", side.LATE_WINDOW, select(rows, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
-            keys=self.plan.keys, window_start=missed, window_end=missed + self._windows.size_us,
-        )  # fmt: skip
-        return select(rows, ~gap & ~late), [SideRows(batch)]
 
     def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         """Row positions and the pane (or, unshared, every open window) each goes to."""

@@ -1,5 +1,6 @@
 """The watermark stage: takes rows in, tells errors and filtered rows apart, moves time, and releases rows in order
-for operators that need it. Rows go first, then the watermark that covers them."""
+for operators that need it. Rows go first, then the watermark that covers them.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Operators: state machines that take frames and give frames."""

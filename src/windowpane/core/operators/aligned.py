@@ -1,0 +1,74 @@
+"""What operators over aligned windows (tumbling, hopping) share: the plan, and which rows have no open window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core import side
+from windowpane.core.frames import Frame, SideRows
+from windowpane.core.operators.base import Operator
+from windowpane.core.rows import int64s, select
+from windowpane.core.side import Key
+from windowpane.core.windows.panes import AlignedWindows
+from windowpane.core.windows.spec import Hopping, Tumbling
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AlignedPlan:
+    """What both halves must agree on. `shared_panes` False: one state per window instead of per pane (quotas need it)."""
+
+    spec: Tumbling | Hopping
+    keys: tuple[Key, ...]
+    allowed_lateness_us: int = 0
+    max_groups: int | None = None
+
+    @property
+    def windows(self) -> AlignedWindows:
+        """The windows as the state sees them."""
+        return AlignedWindows.of(self.spec)
+
+    @property
+    def shared_panes(self) -> bool:
+        return self.max_groups is None or isinstance(self.spec, Tumbling)
+
+    @property
+    def key_names(self) -> list[str]:
+        return [key.name for key in self.keys]
+
+    def closes_at(self, starts: Int64s) -> Int64s:
+        """The watermark at which each window is closed."""
+        return starts + self.windows.size_us + self.allowed_lateness_us
+
+
+class AlignedIntake(Operator):
+    """Judges lateness per window, against the watermark before the micro-batch."""
+
+    def __init__(self, plan: AlignedPlan) -> None:
+        super().__init__()
+        self.plan, self._windows = plan, plan.windows
+
+    def part_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
+        """Leave out rows in gaps between windows, and rows all of whose windows are closed."""
+        ts = int64s(rows, c.TS)
+        gap = self._windows.in_gap(ts)
+        self.counts.no_window += int(gap.sum())
+        last = self._windows.last_start(ts)
+        late = np.zeros(len(ts), bool)
+        if self.watermark_us is not None:
+            late = ~gap & (self.plan.closes_at(last) <= self.watermark_us)
+        if not late.any():
+            return select(rows, ~gap), []
+        self.counts.late += int(late.sum())
+        missed = last[late]
+        batch = side.side_batch(
+            "late", side.LATE_WINDOW, select(rows, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
+            keys=self.plan.keys, window_start=missed, window_end=missed + self._windows.size_us,
+        )  # fmt: skip
+        return select(rows, ~gap & ~late), [SideRows(batch)]
