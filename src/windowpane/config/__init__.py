@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from windowpane.config.durations import Trigger
+from windowpane.config.example import EXAMPLE_PIPELINE, write_example
 from windowpane.config.loading import (
     PIPELINE_FILE,
     find_pipeline,
@@ -14,29 +16,31 @@ from windowpane.config.loading import (
     parse_transform,
 )
 from windowpane.config.models import (
-    METRICS_ONLY,
-    REINJECT,
-    SIDE_KINDS,
-    Dedupe,
     EventtimeOptions,
-    LateRoute,
-    Limits,
     Options,
-    Route,
-    SideKind,
-    SideOutput,
     Sink,
     SparkSettings,
     Stream,
     StreamEventtime,
     Table,
-    Transform,
 )
 from windowpane.config.pipeline import PipelineConfig
 from windowpane.config.problems import MultipleConfigError
-from windowpane.config.values import Trigger
+from windowpane.config.transforms import (
+    METRICS_ONLY,
+    REINJECT,
+    SIDE_KINDS,
+    Dedupe,
+    LateRoute,
+    Limits,
+    Route,
+    SideKind,
+    SideOutput,
+    Transform,
+)
 
 __all__ = [
+    "EXAMPLE_PIPELINE",
     "METRICS_ONLY",
     "PIPELINE_FILE",
     "REINJECT",
@@ -66,4 +70,5 @@ __all__ = [
     "parse_stream",
     "parse_table",
     "parse_transform",
+    "write_example",
 ]

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from windowpane.config.models import METRICS_ONLY, REINJECT, Sink, Source, Stream, Table, Transform
+from windowpane.config.models import Sink, Source, Stream, Table
 from windowpane.config.pipeline import Origin, PipelineConfig
 from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
+from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
 
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})

@@ -8,10 +8,11 @@ from typing import Self
 
 from pydantic import Field, PrivateAttr
 
-from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table, Transform
+from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table
 from windowpane.config.positions import NO_POSITIONS, Positions
 from windowpane.config.secrets import redact
 from windowpane.config.settings import Settings
+from windowpane.config.transforms import Transform
 from windowpane.config.values import Label, RelationName
 from windowpane.errors import ConfigError
 
