@@ -75,6 +75,8 @@ class RangedAccumulator(Accumulator, Protocol):
     def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
         """State columns for each range of rows [low[i], high[i]). Ranges may overlap, repeat, and be empty.
 
+        The rows of a range stand in (ts, arrival) order.
+
         Exactly what `update` gives for the rows of the range (floats up to the last ulps; a NaN or an infinity
         touches only the ranges that contain it).
         """
@@ -82,7 +84,11 @@ class RangedAccumulator(Accumulator, Protocol):
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """A line of the registry: what the binder must know of an aggregate, and how to build its accumulator."""
+    """A line of the registry: what the binder must know of an aggregate, and how to build its accumulator.
+
+    `min_args` and `max_args` count arguments as written, literals too. Those from position `max_args - params` on are
+    the literals: `first(x, true)` is 1 to 2 arguments of which 1 is a parameter.
+    """
 
     name: str
     min_args: int
@@ -90,7 +96,7 @@ class AggregateFunction:
     build: Callable[[Sequence[pa.DataType], Sequence[object]], Accumulator]
     """From argument types and literal parameters (percentile's fraction). Raises PlanError when a type does not fit."""
     params: int = 0
-    """How many trailing arguments must be literals; they are passed as parameters and not as columns."""
+    """How many of `max_args` are trailing literals; they are passed as parameters and not as columns."""
     incremental: bool = True
     """State is O(1) or a set per group: window and aggregation may be fused."""
     ranged: bool = False
