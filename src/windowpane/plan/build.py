@@ -1,0 +1,130 @@
+"""The way from a bound query and its settings to a plan: logical nodes, rules, physical nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windowpane.config import Options, Stream, Transform
+from windowpane.plan import logical
+from windowpane.plan.chain import PROCESSING_TIME, ChainContext, TimeChains, resolve_chains
+from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.lower import lower
+from windowpane.plan.node import PlanNode
+from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
+from windowpane.plan.parts import SideRoute
+from windowpane.plan.settings import check_max_groups, dedupe_keys, side_notes
+from windowpane.plan.timing import Timing, resolve_timing
+from windowpane.sql.query import BoundQuery, StreamRef
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A planned transform. `rules` are those that changed something; `notes` are settings that have no effect here."""
+
+    transform: str
+    query: BoundQuery
+    timing: Timing
+    logical: PlanNode
+    optimized: PlanNode
+    physical: PlanNode
+    rules: tuple[AppliedRule, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def plan_id(self) -> str:
+        return self.query.plan_id
+
+
+def plan_query(
+    bound: BoundQuery,
+    streams: Mapping[str, Stream],
+    options: Options | None = None,
+    transform: Transform | None = None,
+    registry: EventtimeTypes = EVENTTIME_TYPES,
+    *,
+    name: str = "query",
+) -> Plan:
+    """Plan one query; PlanError where query and configuration do not fit together.
+
+    `streams` are the configured streams by name; `registry` holds the types of event time that they may declare.
+    """
+    context = ChainContext(bound, streams, options or Options(), transform or Transform(), registry)
+    timing = resolve_timing(bound, streams, context.options, context.transform)
+    check_max_groups(bound, context.transform)
+    chains = resolve_chains(context) if timing.mode == "event_time" else PROCESSING_TIME
+    built = _Builder(context, timing, chains).sink()
+    optimized, logical_rules = optimize_logical(built)
+    physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
+    notes = timing.notes + side_notes(context.transform, timing)
+    return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes)
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Logical nodes from the sink down to the streams."""
+
+    context: ChainContext
+    timing: Timing
+    chains: TimeChains
+
+    def sink(self) -> logical.LogicalSink:
+        transform = self.context.transform
+        routes = tuple(
+            SideRoute(kind, route.sink, route.include_original, route.rate_limit, route.max_reinjections)
+            for kind, route in transform.side_output.routes().items()
+        )
+        return logical.LogicalSink(self.result(), transform.sinks, routes)
+
+    def result(self) -> PlanNode:
+        bound = self.context.bound
+        node = self.windowed()
+        if bound.having is not None:
+            node = logical.LogicalHaving(node, bound.having)
+        if bound.order_by:
+            node = logical.LogicalSort(node, bound.order_by)
+        if bound.limit is not None:
+            node = logical.LogicalLimit(node, bound.limit)
+        return logical.LogicalProjection(node, bound.outputs)
+
+    def windowed(self) -> PlanNode:
+        bound = self.context.bound
+        rows = self.rows()
+        if bound.window is None:
+            return logical.LogicalRows(rows, bound.carried)
+        window = logical.LogicalWindow(rows, bound.window, bound.carried, self.timing.allowed_lateness_us)
+        if bound.kind == "rows":
+            return window
+        max_groups = self.context.transform.limits.max_groups
+        return logical.LogicalAggregation(window, bound.keys, bound.aggregates, bound.emit, max_groups)
+
+    def rows(self) -> PlanNode:
+        bound, transform = self.context.bound, self.context.transform
+        node = self.relation()
+        if bound.where is not None:
+            node = logical.LogicalFilter(node, bound.where)
+        if transform.dedupe is not None:
+            node = logical.LogicalDedupe(node, dedupe_keys(bound, transform.dedupe.key), transform.dedupe.within_us)
+        return node
+
+    def relation(self) -> PlanNode:
+        relation = self.context.bound.relation
+        sources = [self.source(position, ref) for position, ref in enumerate(self.context.refs())]
+        if relation.branches:
+            branches = zip(sources, relation.branches, strict=True)
+            node: PlanNode = logical.LogicalUnion(
+                tuple(logical.LogicalBranch(source, branch.projection, branch.where) for source, branch in branches)
+            )
+        else:
+            node = sources[0]
+        for join in relation.joins:
+            node = logical.LogicalJoin(node, join)
+        return logical.LogicalEventTime(node, self.timing.mode, self.chains.top) if self.chains.top else node
+
+    def source(self, position: int, ref: StreamRef) -> PlanNode:
+        stream = self.context.streams.get(ref.name)
+        columns = ref.columns or None
+        source = logical.LogicalSource(ref.name, ref.alias, stream.format if stream else None, columns)
+        if not self.chains.per_stream:
+            return source
+        return logical.LogicalEventTime(source, self.timing.mode, self.chains.per_stream[position])

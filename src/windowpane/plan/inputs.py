@@ -1,0 +1,84 @@
+"""The input projection: which columns cross from Spark into the operators, and under which names.
+
+Every use has a column of its own at first; the rule `share_inputs` lets equal expressions cross once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalFilter, LogicalRows, LogicalWindow
+from windowpane.plan.node import PlanNode, walk
+from windowpane.plan.parts import ColumnUse, InputColumn, PhysicalCall, Role
+from windowpane.sql.query import AggregateCall, GroupKey, Window
+
+WHERE = "_where"
+
+
+def input_columns(root: PlanNode) -> tuple[InputColumn, ...]:
+    """All that the operators of a logical plan read, in the order keys, carried, window, dedupe, calls, WHERE."""
+    found = [column for node in walk(root) for column in _columns_of(node)]
+    order: tuple[Role, ...] = (
+        "key", "carried", "partition", "when", "open", "emit", "dedupe", "argument", "filter", "where",
+    )  # fmt: skip
+    calls = {"argument": "call", "filter": "call"}
+    ranks: dict[str, int] = {calls.get(role, role): rank for rank, role in enumerate(order)}
+    return tuple(sorted(found, key=lambda column: ranks[calls.get(column.role, column.role)]))
+
+
+def _columns_of(node: PlanNode) -> Iterator[InputColumn]:
+    match node:
+        case LogicalAggregation():
+            yield from (InputColumn(key.name, key.expr, "key") for key in node.keys)
+            for call in node.calls:
+                yield from _columns_of_call(call)
+        case LogicalWindow():
+            yield from (InputColumn(column.name, column.expr, "carried") for column in node.carried)
+            yield from _columns_of_window(node.window)
+        case LogicalRows():
+            yield from (InputColumn(column.name, column.expr, "carried") for column in node.carried)
+        case LogicalDedupe():
+            yield from (InputColumn(key.name, key.expr, "dedupe") for key in node.keys)
+        case LogicalFilter():
+            yield InputColumn(WHERE, node.condition, "where")
+
+
+def _columns_of_call(call: AggregateCall) -> Iterator[InputColumn]:
+    for name, arg in zip(argument_names(call), call.args, strict=True):
+        yield InputColumn(name, arg, "argument")
+    if call.filter is not None:
+        yield InputColumn(filter_name(call), call.filter, "filter")
+
+
+def _columns_of_window(window: Window) -> Iterator[InputColumn]:
+    for name, expr in zip(partition_names(window), window.partition_by, strict=True):
+        yield InputColumn(name, expr, "partition")
+    if window.when is not None:
+        yield InputColumn("_when", window.when, "when")
+    if window.open is not None:
+        yield InputColumn("_open", window.open, "open")
+    if window.emit is not None:
+        yield InputColumn("_emit", window.emit, "emit")
+
+
+def argument_names(call: AggregateCall) -> tuple[str, ...]:
+    return tuple(f"{call.name}_{position}" for position in range(len(call.args)))
+
+
+def filter_name(call: AggregateCall) -> str:
+    return f"{call.name}_f"
+
+
+def partition_names(window: Window) -> tuple[str, ...]:
+    return tuple(f"_p{position}" for position in range(len(window.partition_by)))
+
+
+def physical_call(call: AggregateCall) -> PhysicalCall:
+    return PhysicalCall(
+        call.name, call.function, argument_names(call), tuple(arg.type for arg in call.args), call.params,
+        call.distinct, filter_name(call) if call.filter else None, call.type, call.describe(),
+    )  # fmt: skip
+
+
+def column_use(key: GroupKey) -> ColumnUse:
+    return ColumnUse(key.name, key.name, key.label, key.expr.type)

@@ -1,0 +1,189 @@
+"""Logical nodes: what the query asks for, step by step, before anybody decides how it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windowpane.plan.describe import describe_emit, describe_order, describe_window
+from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
+from windowpane.plan.parts import SideRoute, describe_output
+from windowpane.plan.timing import TimeMode, TimeStep
+from windowpane.sql.query import AggregateCall, Column, Emit, Expr, GroupKey, OrderKey, Output, StaticJoin, Window
+from windowpane.time import format_duration
+
+
+@dataclass(frozen=True)
+class LogicalSource(PlanNode):
+    """A stream. `columns` is None when only the source knows them."""
+
+    stream: str
+    alias: str
+    format: str | None
+    columns: tuple[Column, ...] | None
+
+    def properties(self) -> Properties:
+        alias = self.alias if self.alias != self.stream else None
+        columns = None if self.columns is None else tuple(column.name for column in self.columns)
+        return shown(stream=self.stream, alias=alias, format=self.format, columns=columns)
+
+
+@dataclass(frozen=True)
+class LogicalEventTime(UnaryNode):
+    """Where a row's time comes from: the first step that yields a value wins."""
+
+    mode: TimeMode
+    steps: tuple[TimeStep, ...]
+
+    def properties(self) -> Properties:
+        return shown(mode=self.mode, steps=tuple(step.describe() for step in self.steps))
+
+
+@dataclass(frozen=True)
+class LogicalJoin(UnaryNode):
+    """Enrichment with a static table."""
+
+    join: StaticJoin
+
+    def properties(self) -> Properties:
+        return shown(table=self.join.table, join=self.join.text)
+
+
+@dataclass(frozen=True)
+class LogicalBranch(UnaryNode):
+    """One SELECT of a UNION ALL."""
+
+    projection: tuple[tuple[str, Expr], ...]
+    where: Expr | None
+
+    def properties(self) -> Properties:
+        columns = tuple(f"{expr.text} AS {name}" for name, expr in self.projection)
+        return shown(columns=columns, where=self.where.text if self.where else None)
+
+
+@dataclass(frozen=True)
+class LogicalUnion(UnionNode):
+    """UNION ALL of streams."""
+
+
+@dataclass(frozen=True)
+class LogicalFilter(UnaryNode):
+    """WHERE."""
+
+    condition: Expr
+
+    def properties(self) -> Properties:
+        return shown(condition=self.condition.text)
+
+
+@dataclass(frozen=True)
+class LogicalDedupe(UnaryNode):
+    """Rows whose key was seen within the horizon are duplicates."""
+
+    keys: tuple[GroupKey, ...]
+    within_us: int | None
+
+    def properties(self) -> Properties:
+        within = None if self.within_us is None else format_duration(self.within_us)
+        return shown(keys=tuple(key.label for key in self.keys), within=within)
+
+
+@dataclass(frozen=True)
+class LogicalWindow(UnaryNode):
+    """Rows to windows. `carried` is what a query without aggregates keeps of each row."""
+
+    window: Window
+    carried: tuple[GroupKey, ...]
+    allowed_lateness_us: int
+
+    def properties(self) -> Properties:
+        window = self.window
+        flags = {name: expr.text if expr else None for name, expr in _flags(window).items()}
+        return shown(
+            window=describe_window(window.spec), partition_by=tuple(expr.text for expr in window.partition_by), **flags,
+            allowed_lateness=format_duration(self.allowed_lateness_us) if self.allowed_lateness_us else None,
+            carried=tuple(column.label for column in self.carried),
+        )  # fmt: skip
+
+
+def _flags(window: Window) -> dict[str, Expr | None]:
+    return {"on": window.on, "when": window.when, "open": window.open, "emit_when": window.emit}
+
+
+@dataclass(frozen=True)
+class LogicalRows(UnaryNode):
+    """A query without a window: rows in event-time order."""
+
+    carried: tuple[GroupKey, ...]
+
+    def properties(self) -> Properties:
+        return shown(carried=tuple(column.label for column in self.carried))
+
+
+@dataclass(frozen=True)
+class LogicalAggregation(UnaryNode):
+    """GROUP BY: keys and aggregates of each window."""
+
+    keys: tuple[GroupKey, ...]
+    calls: tuple[AggregateCall, ...]
+    emit: Emit
+    max_groups: int | None
+
+    def properties(self) -> Properties:
+        return shown(
+            keys=tuple(describe_key(key) for key in self.keys),
+            calls=tuple(f"{call.describe()} AS {call.name}" for call in self.calls),
+            emit=describe_emit(self.emit), max_groups=self.max_groups,
+        )  # fmt: skip
+
+
+def describe_key(key: GroupKey) -> str:
+    return f"{key.expr.text} AS {key.name}"
+
+
+@dataclass(frozen=True)
+class LogicalHaving(UnaryNode):
+    condition: Expr
+
+    def properties(self) -> Properties:
+        return shown(condition=self.condition.text)
+
+
+@dataclass(frozen=True)
+class LogicalSort(UnaryNode):
+    """ORDER BY within each window."""
+
+    order: tuple[OrderKey, ...]
+
+    def properties(self) -> Properties:
+        return shown(order=tuple(describe_order(key) for key in self.order), per="window")
+
+
+@dataclass(frozen=True)
+class LogicalLimit(UnaryNode):
+    """LIMIT of each window."""
+
+    limit: int
+
+    def properties(self) -> Properties:
+        return {"limit": self.limit, "per": "window"}
+
+
+@dataclass(frozen=True)
+class LogicalProjection(UnaryNode):
+    """SELECT, over internal names and pseudo-columns."""
+
+    outputs: tuple[Output, ...]
+
+    def properties(self) -> Properties:
+        return shown(columns=tuple(describe_output(output) for output in self.outputs))
+
+
+@dataclass(frozen=True)
+class LogicalSink(UnaryNode):
+    """Where results go (nowhere when the plan is only asked about), and where rows go that reach no result."""
+
+    sinks: tuple[str, ...]
+    routes: tuple[SideRoute, ...]
+
+    def properties(self) -> Properties:
+        return shown(sinks=self.sinks, routes=tuple(route.describe() for route in self.routes))

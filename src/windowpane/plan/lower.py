@@ -1,0 +1,115 @@
+"""Logical to physical: one physical node per logical one, watermark and input projection put in below the window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
+from windowpane.errors import InternalError
+from windowpane.plan import logical, physical
+from windowpane.plan.inputs import WHERE, column_use, input_columns, partition_names, physical_call
+from windowpane.plan.node import PlanNode, find
+from windowpane.plan.parts import Aggregation, WindowPlan
+from windowpane.plan.timing import Timing
+from windowpane.sql.query import Relation
+
+WINDOW_NODES: dict[type, type[physical.PhysicalWindow]] = {
+    Tumbling: physical.PhysicalTumblingWindow,
+    Hopping: physical.PhysicalHoppingWindow,
+    Session: physical.PhysicalSessionWindow,
+    Sliding: physical.PhysicalSlidingWindow,
+    Count: physical.PhysicalCountWindow,
+    State: physical.PhysicalStateWindow,
+}
+
+
+def lower(root: logical.LogicalSink, timing: Timing, relation: Relation) -> PlanNode:
+    """The physical plan of a logical one, no rule applied yet."""
+    return _Lowering(root, timing, relation).node(root)
+
+
+@dataclass(frozen=True)
+class _Lowering:
+    root: logical.LogicalSink
+    timing: Timing
+    relation: Relation
+
+    def node(self, node: PlanNode) -> PlanNode:
+        """Results: from the sink down to the window."""
+        match node:
+            case logical.LogicalSink():
+                side = physical.PhysicalSideOutput(self.node(node.child), node.routes)
+                return physical.PhysicalSink(side, node.sinks)
+            case logical.LogicalProjection():
+                return physical.PhysicalFinalProject(self.node(node.child), node.outputs)
+            case logical.LogicalLimit(child=logical.LogicalSort() as sort):
+                return physical.PhysicalTopN(self.node(sort.child), sort.order, node.limit)
+            case logical.LogicalSort():
+                return physical.PhysicalSort(self.node(node.child), node.order)
+            case logical.LogicalHaving():
+                return physical.PhysicalHaving(self.node(node.child), node.condition)
+            case logical.LogicalAggregation():
+                return physical.PhysicalAggregation(self.node(node.child), _aggregation(node))
+            case logical.LogicalWindow():
+                return self.window(node)
+            case logical.LogicalRows():
+                return self.released(node.child)
+        raise InternalError("PLAN_SHAPE", f"{node.name} stands where no window or result can be")
+
+    def window(self, node: logical.LogicalWindow) -> PlanNode:
+        window = node.window
+        plan = WindowPlan(
+            window.spec, self.timing.late_rule, node.allowed_lateness_us, partition_names(window),
+            "_when" if window.when else None, "_open" if window.open else None, "_emit" if window.emit else None,
+        )  # fmt: skip
+        carried = tuple(column_use(column) for column in node.carried)
+        return WINDOW_NODES[type(window.spec)](self.released(node.child), plan, carried)
+
+    def released(self, node: PlanNode) -> PlanNode:
+        """Rows as the window gets them: projected, behind a watermark, duplicates taken out."""
+        if isinstance(node, logical.LogicalDedupe):
+            keys = tuple(column_use(key) for key in node.keys)
+            return physical.PhysicalDedupe(self.released(node.child), keys, node.within_us)
+        below = node.child if isinstance(node, logical.LogicalFilter) else node
+        return self.watermark(self.project(self.source(below)))
+
+    def watermark(self, child: PlanNode) -> PlanNode:
+        timing = self.timing
+        if timing.mode == "processing_time":
+            return physical.PhysicalProcessTimeWatermark(child, timing.ordered, self._has_deadlines())
+        return physical.PhysicalEventtimeWatermark(
+            child, timing.ordered, timing.lag_us, timing.max_future_skew_us, timing.idle_timeout_us, timing.late_rule
+        )
+
+    def _has_deadlines(self) -> bool:
+        node = find(self.root, logical.LogicalWindow)
+        spec = node.window.spec if node else None
+        return isinstance(spec, Sliding) and spec.lookahead_us is not None
+
+    def project(self, child: PlanNode) -> PlanNode:
+        columns = input_columns(self.root)
+        where = WHERE if any(column.role == "where" for column in columns) else None
+        original = any(route.include_original for route in self.root.routes)
+        return physical.PhysicalProject(child, columns, where, None, original)
+
+    def source(self, node: PlanNode) -> PlanNode:
+        """Where rows come from: streams with their event time, joins, unions."""
+        match node:
+            case logical.LogicalEventTime() if self.timing.mode == "processing_time":
+                return self.source(node.child)
+            case logical.LogicalEventTime():
+                return physical.PhysicalEventTime(self.source(node.child), node.steps)
+            case logical.LogicalJoin():
+                return physical.PhysicalStaticJoin(self.source(node.child), node.join)
+            case logical.LogicalUnion():
+                return physical.PhysicalUnion(tuple(self.source(branch) for branch in node.branches))
+            case logical.LogicalBranch():
+                return physical.PhysicalBranch(self.source(node.child), node.projection, node.where)
+            case logical.LogicalSource():
+                return physical.PhysicalDataSource(node.stream, node.alias, node.format, node.columns)
+        raise InternalError("PLAN_SHAPE", f"{node.name} stands where only a source can be")
+
+
+def _aggregation(node: logical.LogicalAggregation) -> Aggregation:
+    keys = tuple(column_use(key) for key in node.keys)
+    return Aggregation(keys, tuple(physical_call(call) for call in node.calls), node.emit, node.max_groups)

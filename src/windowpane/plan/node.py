@@ -1,0 +1,87 @@
+"""The base of all plan nodes, logical and physical: children, printable properties, and the walks that rules use.
+
+Nodes hold no ids: `explain` numbers them in pre-order, so equal plans print equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias, TypeVar, cast
+
+Printable: TypeAlias = str | int | bool | list[str]
+"""What a property may be: the same value goes into the text and the JSON of EXPLAIN."""
+
+Properties: TypeAlias = dict[str, Printable]
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """One step of a plan. Frozen and compared by value: a rule was applied when the plan is not equal any more."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def children(self) -> tuple[PlanNode, ...]:
+        """The nodes that rows come from, in order."""
+        return ()
+
+    def with_children(self, children: tuple[PlanNode, ...]) -> Self:
+        """The same node over other children (as many as before)."""
+        return self
+
+    def properties(self) -> Properties:
+        """What EXPLAIN shows, in this order. A property that says nothing (none, empty, default) is left out."""
+        return {}
+
+
+@dataclass(frozen=True)
+class UnaryNode(PlanNode):
+    child: PlanNode
+
+    def children(self) -> tuple[PlanNode, ...]:
+        return (self.child,)
+
+    def with_children(self, children: tuple[PlanNode, ...]) -> Self:
+        return cast(Self, replace(cast(Any, self), child=children[0]))
+
+
+@dataclass(frozen=True)
+class UnionNode(PlanNode):
+    branches: tuple[PlanNode, ...]
+
+    def children(self) -> tuple[PlanNode, ...]:
+        return self.branches
+
+    def with_children(self, children: tuple[PlanNode, ...]) -> Self:
+        return cast(Self, replace(cast(Any, self), branches=children))
+
+
+Node = TypeVar("Node", bound=PlanNode)
+
+
+def walk(root: PlanNode) -> Iterator[PlanNode]:
+    """All nodes in pre-order: the order of the ids in EXPLAIN."""
+    yield root
+    for child in root.children():
+        yield from walk(child)
+
+
+def find(root: PlanNode, kind: type[Node]) -> Node | None:
+    """The first node of that kind in pre-order."""
+    return next((node for node in walk(root) if isinstance(node, kind)), None)
+
+
+def rewrite(root: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
+    """`change` applied to every node, children first."""
+    children = root.children()
+    changed = tuple(rewrite(child, change) for child in children)
+    return change(root.with_children(changed) if changed != children else root)
+
+
+def shown(**values: object) -> Properties:
+    """Properties without those that are None, False or empty; tuples become lists."""
+    kept = {name: value for name, value in values.items() if value is not None and value is not False}
+    listed = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+    return cast(Properties, {name: value for name, value in listed.items() if value not in ("", [])})

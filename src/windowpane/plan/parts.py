@@ -1,0 +1,130 @@
+"""The parts that plan nodes are made of: columns that cross, calls, windows, aggregations, side-output routes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from windowpane.core.windows import WindowSpec
+from windowpane.plan.describe import describe_emit, describe_window
+from windowpane.plan.node import Properties, shown
+from windowpane.plan.timing import LateRule
+from windowpane.sql.query import Emit, Expr, Output
+from windowpane.time import format_duration
+
+Role: TypeAlias = Literal[
+    "key", "carried", "partition", "dedupe", "argument", "filter", "when", "open", "emit", "where"
+]
+SideKind: TypeAlias = Literal["late", "error", "evicted", "duplicate"]
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """A column that crosses: `expr` is over the columns of FROM."""
+
+    name: str
+    expr: Expr
+    role: Role
+
+    def describe(self) -> str:
+        return f"{self.name}={self.expr.text}"
+
+
+@dataclass(frozen=True)
+class ColumnUse:
+    """A key or carried column: outputs know it as `name`, it crosses as `column`, the user calls it `label`."""
+
+    name: str
+    column: str
+    label: str
+    type: str | None
+
+
+@dataclass(frozen=True)
+class PhysicalCall:
+    """An aggregate over input columns. Outputs know its result as `name`."""
+
+    name: str
+    function: str
+    args: tuple[str, ...]
+    arg_types: tuple[str | None, ...]
+    params: tuple[object, ...]
+    distinct: bool
+    filter: str | None
+    type: str | None
+    text: str
+
+    def describe(self) -> str:
+        return f"{self.text} AS {self.name}"
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """A window with the columns it reads and how late a row may be for it."""
+
+    spec: WindowSpec
+    late_rule: LateRule
+    allowed_lateness_us: int = 0
+    partition_by: tuple[str, ...] = ()
+    when: str | None = None
+    open: str | None = None
+    emit: str | None = None
+
+    def columns(self) -> tuple[str, ...]:
+        flags = tuple(name for name in (self.when, self.open, self.emit) if name is not None)
+        return self.partition_by + flags
+
+    def renamed(self, names: dict[str, str]) -> WindowPlan:
+        """The same window reading other columns."""
+        when, opens, emit = (names.get(flag, flag) if flag else None for flag in (self.when, self.open, self.emit))
+        partition_by = tuple(names.get(name, name) for name in self.partition_by)
+        return replace(self, partition_by=partition_by, when=when, open=opens, emit=emit)
+
+    def properties(self) -> Properties:
+        return shown(
+            window=describe_window(self.spec), partition_by=self.partition_by,
+            when=self.when, open=self.open, emit_when=self.emit, late_rule=self.late_rule,
+            allowed_lateness=format_duration(self.allowed_lateness_us) if self.allowed_lateness_us else None,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Groups of a window: keys, calls, when they are emitted, how many groups a window may have (None: no quota)."""
+
+    keys: tuple[ColumnUse, ...]
+    calls: tuple[PhysicalCall, ...]
+    emit: Emit
+    max_groups: int | None
+
+    def properties(self) -> Properties:
+        return shown(
+            keys=labels(self.keys), calls=tuple(call.describe() for call in self.calls),
+            emit=describe_emit(self.emit), max_groups=self.max_groups,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SideRoute:
+    """Where one kind of tagged row goes: a sink's name, `metrics_only` or `reinject`."""
+
+    kind: SideKind
+    target: str
+    include_original: bool
+    rate_limit: int | None
+    max_reinjections: int | None
+
+    def describe(self) -> str:
+        original = " with original" if self.include_original else ""
+        limited = self.rate_limit is not None and self.target != "metrics_only"
+        limit = f" at most {self.rate_limit}/s" if limited else ""
+        return f"{self.kind}->{self.target}{original}{limit}"
+
+
+def labels(columns: tuple[ColumnUse, ...]) -> tuple[str, ...]:
+    """`auction`, or `_k0=upper(name)` where the column's internal name does not say it."""
+    return tuple(f"{column.label} AS {column.column}" for column in columns)
+
+
+def describe_output(output: Output) -> str:
+    return output.name if output.expr.text == output.name else f"{output.expr.text} AS {output.name}"

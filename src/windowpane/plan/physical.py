@@ -1,0 +1,280 @@
+"""Physical nodes: what an executor builds its operators from, as plain typed fields.
+
+Columns that cross into the operators have internal names: `_k0` keys, `_a0_0` and `_a0_f` an aggregate's argument and
+FILTER, `_p0` partition keys, `_c0` carried columns, `_d0` dedupe keys, `_where`, `_when`, `_open`, `_emit` flags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windowpane.plan.describe import describe_limit, describe_order
+from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
+from windowpane.plan.parts import (
+    Aggregation,
+    ColumnUse,
+    InputColumn,
+    SideRoute,
+    WindowPlan,
+    describe_output,
+    labels,
+)
+from windowpane.plan.timing import LateRule, TimeStep
+from windowpane.sql.query import Column, Expr, OrderKey, Output, StaticJoin
+from windowpane.time import format_duration
+
+EVENT_TIME = "_ts"
+"""Event time in microseconds, made by PhysicalEventTime. In processing time it is the micro-batch's timestamp."""
+TIME_ERROR = "_ts_error"
+"""Why a row has no event time (`event_time_null`, `event_time_parse`), NULL where it has one."""
+TIME_STEP = "_ts_step"
+"""Number of the step of the chain that gave the row's time: later ones are counted as fallbacks."""
+ORIGINAL = "_original"
+"""The whole source row, for side outputs with `include_original`."""
+
+
+@dataclass(frozen=True)
+class PhysicalDataSource(PlanNode):
+    """A stream as Spark reads it. `columns` are those that the plan reads, None when only the source knows them."""
+
+    stream: str
+    alias: str
+    format: str | None
+    columns: tuple[Column, ...] | None
+
+    def properties(self) -> Properties:
+        columns = None if self.columns is None else tuple(f"{column.name} {column.type}" for column in self.columns)
+        alias = self.alias if self.alias != self.stream else None
+        return shown(stream=self.stream, alias=alias, format=self.format, columns=columns)
+
+
+@dataclass(frozen=True)
+class PhysicalEventTime(UnaryNode):
+    """Adds EVENT_TIME, TIME_ERROR and TIME_STEP: the first step that yields a value wins."""
+
+    steps: tuple[TimeStep, ...]
+
+    def properties(self) -> Properties:
+        return shown(steps=tuple(step.describe() for step in self.steps))
+
+
+@dataclass(frozen=True)
+class PhysicalStaticJoin(UnaryNode):
+    """Enrichment with a static table, done by Spark."""
+
+    join: StaticJoin
+
+    def properties(self) -> Properties:
+        return shown(table=self.join.table, join=self.join.text)
+
+
+@dataclass(frozen=True)
+class PhysicalBranch(UnaryNode):
+    """One SELECT of a UNION ALL: its projection, and its WHERE as a flag (a filtered row still moves the watermark)."""
+
+    projection: tuple[tuple[str, Expr], ...]
+    where: Expr | None
+
+    def properties(self) -> Properties:
+        columns = tuple(f"{expr.text} AS {name}" for name, expr in self.projection)
+        return shown(columns=columns, where=self.where.text if self.where else None)
+
+
+@dataclass(frozen=True)
+class PhysicalUnion(UnionNode):
+    """UNION ALL: each branch is a source of its own for the watermark."""
+
+
+@dataclass(frozen=True)
+class PhysicalProject(UnaryNode):
+    """The input projection, native Spark SQL: exactly these columns cross to Python, with EVENT_TIME.
+
+    `where` names the flag column. `error` is NULL for a row that evaluates well, else the reason of its error; the
+    others must only be evaluated where it is NULL and the flag is true. `original` asks for the whole source row.
+    """
+
+    columns: tuple[InputColumn, ...]
+    where: str | None
+    error: Expr | None
+    original: bool
+
+    def properties(self) -> Properties:
+        return shown(
+            crosses=tuple(column.describe() for column in self.columns),
+            where=self.where, error=self.error.text if self.error else None, original=self.original,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PhysicalWatermark(UnaryNode):
+    """What both watermarks share. `ordered`: rows are released by (ts, arrival), after W none with ts <= W."""
+
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class PhysicalProcessTimeWatermark(PhysicalWatermark):
+    """Driven by the micro-batch's timestamp. `deadlines`: also by trigger + lookahead of each sliding trigger."""
+
+    deadlines: bool
+
+    def properties(self) -> Properties:
+        return shown(mode="processing_time", ordered=self.ordered, deadlines=self.deadlines)
+
+
+@dataclass(frozen=True)
+class PhysicalEventtimeWatermark(PhysicalWatermark):
+    """min over shards that are not idle(max event time) - lag. None switches skew guard and idleness off."""
+
+    lag_us: int
+    max_future_skew_us: int | None
+    idle_timeout_us: int | None
+    late_rule: LateRule
+
+    def properties(self) -> Properties:
+        return shown(
+            mode="event_time", lag=format_duration(self.lag_us), late_rule=self.late_rule, ordered=self.ordered,
+            max_future_skew=describe_limit(self.max_future_skew_us), idle_timeout=describe_limit(self.idle_timeout_us),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PhysicalDedupe(UnaryNode):
+    """A row whose key was seen within the horizon leaves as `duplicate`."""
+
+    keys: tuple[ColumnUse, ...]
+    within_us: int | None
+
+    def properties(self) -> Properties:
+        return shown(keys=labels(self.keys), within=describe_limit(self.within_us))
+
+
+@dataclass(frozen=True)
+class PhysicalWindow(UnaryNode):
+    """Rows to windows, rows kept. `carried`: what a query without aggregates emits of each row."""
+
+    window: WindowPlan
+    carried: tuple[ColumnUse, ...]
+
+    def properties(self) -> Properties:
+        return self.window.properties() | shown(carried=labels(self.carried))
+
+
+@dataclass(frozen=True)
+class PhysicalTumblingWindow(PhysicalWindow):
+    pass
+
+
+@dataclass(frozen=True)
+class PhysicalHoppingWindow(PhysicalWindow):
+    pass
+
+
+@dataclass(frozen=True)
+class PhysicalSessionWindow(PhysicalWindow):
+    pass
+
+
+@dataclass(frozen=True)
+class PhysicalSlidingWindow(PhysicalWindow):
+    pass
+
+
+@dataclass(frozen=True)
+class PhysicalCountWindow(PhysicalWindow):
+    pass
+
+
+@dataclass(frozen=True)
+class PhysicalStateWindow(PhysicalWindow):
+    pass
+
+
+@dataclass(frozen=True)
+class PhysicalAggregation(UnaryNode):
+    """Aggregates over the kept rows of the PhysicalWindow below. `not_fused` says why it is not a streaming one."""
+
+    aggregation: Aggregation
+    not_fused: str | None = None
+
+    def properties(self) -> Properties:
+        return self.aggregation.properties() | shown(not_fused=self.not_fused)
+
+
+@dataclass(frozen=True)
+class PhysicalStreamingAggregation(UnaryNode):
+    """Window and aggregation in one: state is accumulators, never rows (sliding: rows of the range only).
+
+    `pane_us`: hopping windows share panes of this width. None: one state per window, `panes` then says why.
+    """
+
+    window: WindowPlan
+    aggregation: Aggregation
+    pane_us: int | None = None
+    panes: str | None = None
+
+    def properties(self) -> Properties:
+        panes = f"shared({format_duration(self.pane_us)})" if self.pane_us is not None else self.panes
+        return self.window.properties() | self.aggregation.properties() | shown(panes=panes)
+
+
+@dataclass(frozen=True)
+class PhysicalHaving(UnaryNode):
+    """HAVING over internal names and pseudo-columns, native Spark SQL."""
+
+    condition: Expr
+
+    def properties(self) -> Properties:
+        return shown(condition=self.condition.text)
+
+
+@dataclass(frozen=True)
+class PhysicalSort(UnaryNode):
+    """Order of the rows of one window."""
+
+    order: tuple[OrderKey, ...]
+
+    def properties(self) -> Properties:
+        return shown(order=tuple(describe_order(key) for key in self.order), per="window")
+
+
+@dataclass(frozen=True)
+class PhysicalTopN(UnaryNode):
+    """The first rows of each window in that order."""
+
+    order: tuple[OrderKey, ...]
+    limit: int
+
+    def properties(self) -> Properties:
+        order = tuple(describe_order(key) for key in self.order)
+        return {"limit": self.limit} | shown(order=order, per="window")
+
+
+@dataclass(frozen=True)
+class PhysicalFinalProject(UnaryNode):
+    """The result's columns, native Spark SQL over internal names and pseudo-columns."""
+
+    outputs: tuple[Output, ...]
+
+    def properties(self) -> Properties:
+        return shown(columns=tuple(describe_output(output) for output in self.outputs))
+
+
+@dataclass(frozen=True)
+class PhysicalSideOutput(UnaryNode):
+    """Takes the tagged rows out of the stream and routes them; main rows go on."""
+
+    routes: tuple[SideRoute, ...]
+
+    def properties(self) -> Properties:
+        return shown(routes=tuple(route.describe() for route in self.routes))
+
+
+@dataclass(frozen=True)
+class PhysicalSink(UnaryNode):
+    """Where results go. No sinks: to whoever asked (EXPLAIN of bare SQL, the test harness)."""
+
+    sinks: tuple[str, ...]
+
+    def properties(self) -> Properties:
+        return shown(sinks=self.sinks)
