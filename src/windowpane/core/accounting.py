@@ -26,9 +26,7 @@ class Accounting:
 
     def placed(self) -> int:
         """Rows that have found their one place."""
-        return (
-            self.aggregated + self.filtered + self.late + self.error + self.duplicate + self.evicted + self.no_window
-        )
+        return self.aggregated + self.filtered + self.late + self.error + self.duplicate + self.evicted + self.no_window
 
     def check(self, buffered_before: int) -> None:
         """Raise InternalError unless in = placed + buffered(after) - buffered(before)."""

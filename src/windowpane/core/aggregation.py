@@ -1,4 +1,4 @@
-"""Aggregation over columns: the calls of a query bound to their accumulators, folding rows and states into state batches.
+"""Aggregation over columns: a query's calls bound to their accumulators, folding rows and states into state batches.
 
 A state batch has the columns it is grouped by and, for call `_a0`, its state columns `_a0.0`, `_a0.1`, ….
 """
@@ -95,9 +95,7 @@ class Aggregator:
             arrays += bound.accumulator.merge([states.column(name) for name in bound.state_names], groups)
         return pa.RecordBatch.from_arrays(arrays, schema=self.state_schema(leading))
 
-    def over_ranges(
-        self, rows: pa.RecordBatch, low: Int64s, high: Int64s, heads: Sequence[pa.Array]
-    ) -> pa.RecordBatch:
+    def over_ranges(self, rows: pa.RecordBatch, low: Int64s, high: Int64s, heads: Sequence[pa.Array]) -> pa.RecordBatch:
         """States of many ranges of ordered rows; `heads` are the key columns, one value per range."""
         arrays = list(heads)
         for bound in self._bound:

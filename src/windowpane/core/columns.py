@@ -1,8 +1,8 @@
 """Names of the columns that cross between stages. They start with an underscore, so no user's column can clash.
 
 A row batch has TS and ARRIVAL, and where the plan needs them SHARD, KEEP, ERROR, DETAIL, EVENT, the group keys `_k0…`,
-partition keys `_p0…`, aggregate inputs `_a0_0…`, aggregate filters `_a0_f`, carried columns `_c0…`, dedupe keys `_d0…` and the
-flags below.
+partition keys `_p0…`, aggregate inputs `_a0_0…`, aggregate filters `_a0_f`, carried columns `_c0…`, dedupe keys `_d0…`
+and the flags below.
 """
 
 TS = "_ts"

@@ -1,4 +1,4 @@
-"""What has been emitted of each (window, group): epochs, and the changes that wait for their turn (EMIT ON UPDATE, EVERY)."""
+"""What has been emitted of each (window, group): epochs, and the changes that wait for their turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EmitPolicy:
-    """`every_us` None with `updates`: a row per micro-batch that changed the group. Neither: only when the window closes."""
+    """When results come out besides at the close of a window.
+
+    `updates` alone: a row for every micro-batch that changed the group. With `every_us` at most once per interval.
+    """
 
     updates: bool = False
     every_us: int | None = None

@@ -1,7 +1,7 @@
 """Frames: the unit that crosses between operators. Rows, partial accumulators and results in Arrow, and messages.
 
-A micro-batch is `Clock`, any number of data frames, `BatchEnd`. Time moves only by `Watermark`, which follows the data it
-speaks of; the stream ends by `ControlSignal`, never by a maximal watermark.
+A micro-batch is `Clock`, any number of data frames, `BatchEnd`. Time moves only by `Watermark`, which follows the data
+it speaks of; the stream ends by `ControlSignal`, never by a maximal watermark.
 """
 
 from __future__ import annotations

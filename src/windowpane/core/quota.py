@@ -1,4 +1,4 @@
-"""Quotas: at most `max_groups` groups per window. Groups already there go on, rows of further new groups are evicted."""
+"""Quotas: at most `max_groups` groups per window. Groups already there go on, rows of further ones are evicted."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class ShardWatermark:
     """`min over shards that are not idle (max event time) - lag`, never moving back; None before any row.
 
-    A stream of `streams` that has shown no row yet holds the watermark like a shard without a maximum, unless it is idle.
+    A stream of `streams` that has shown no row yet holds the watermark, unless it is idle.
     """
 
     lag_us: int

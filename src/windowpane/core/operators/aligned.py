@@ -22,7 +22,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AlignedPlan:
-    """What both halves must agree on. `shared_panes` False: one state per window instead of per pane (quotas need it)."""
+    """What both halves must agree on."""
 
     spec: Tumbling | Hopping
     keys: tuple[Key, ...]
@@ -36,6 +36,7 @@ class AlignedPlan:
 
     @property
     def shared_panes(self) -> bool:
+        """State per pane, shared by all windows over it. Quotas are per window, and so need state per window."""
         return self.max_groups is None or isinstance(self.spec, Tumbling)
 
     @property

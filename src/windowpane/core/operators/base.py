@@ -20,8 +20,8 @@ from windowpane.core.frames import (
 class Operator:
     """Base of all operators. Subclasses override the `on_…` methods they care about; all else is passed on.
 
-    Called by the chain that hosts it, one frame at a time, in the order of `frames.py`. `counts` is read and reset by the
-    chain after every micro-batch: an operator that decides a row's fate adds it there, exactly once per row.
+    Called by the chain that hosts it, one frame at a time, in the order of `frames.py`. `counts` is read and reset by
+    the chain after every micro-batch: an operator that decides a row's fate adds it there, exactly once per row.
     """
 
     def __init__(self) -> None:

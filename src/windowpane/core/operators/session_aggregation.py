@@ -1,5 +1,7 @@
-"""Streaming aggregation over sessions in two halves. The partial half folds rows into small sessions; the merge half joins
-them with the open ones and decides on rows that are late unless an open session takes them in.
+"""Streaming aggregation over sessions in two halves.
+
+The partial half folds rows into small sessions; the merge half joins them with the open ones, and decides on rows that
+are late unless an open session takes them in.
 """
 
 from __future__ import annotations

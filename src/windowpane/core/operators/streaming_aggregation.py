@@ -118,14 +118,16 @@ class MergeAggregation(Operator):
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         self._take_in()
-        frames = self._close(self.watermark_us)
+        frames = [] if self.watermark_us is None else self._close_through(self.watermark_us)
         if self._log.due(self.clock_us):
             frames += self._emit_updates()
         return [*frames, frame]
 
     def on_end(self) -> list[Frame]:
         self._take_in()
-        return [*self._close(None, everything=True), ControlSignal.END]
+        frames = self._emit_windows(self.open_windows())
+        self._panes.clear()
+        return [*frames, ControlSignal.END]
 
     def open_windows(self) -> Int64s:
         """Starts of the windows that have rows and are not closed."""
@@ -171,53 +173,41 @@ class MergeAggregation(Operator):
         changed = take(merged, positions).append_column(c.WINDOW_START, pa.array(starts))
         self._log.note(changed)
 
-    def _compacted(self) -> dict[int, pa.RecordBatch]:
-        for pane, runs in self._panes.items():
-            if len(runs) > 1:
-                self._panes[pane] = [self._aggregator.merge(runs)]
-        return {pane: runs[0] for pane, runs in self._panes.items()}
+    def _pane(self, start: int) -> pa.RecordBatch:
+        """A pane's state, its deltas compacted."""
+        runs = self._panes[start]
+        if len(runs) > 1:
+            runs[:] = [self._aggregator.merge(runs)]
+        return runs[0]
 
-    def _close(self, watermark_us: int | None, *, everything: bool = False) -> list[Frame]:
+    def _close_through(self, watermark_us: int) -> list[Frame]:
         """Emit every window that the watermark has closed since last time, and drop panes no open window needs."""
-        if watermark_us is None and not everything:
-            return []
         starts = self.open_windows()
-        if not everything:
-            starts = starts[self.plan.closes_at(starts) <= watermark_us]
-        frames = self._emit_windows(starts, final=True) if len(starts) else []
+        starts = starts[self.plan.closes_at(starts) <= watermark_us]
+        frames = self._emit_windows(starts)
         self._log.forget(starts)
-        self._closed_us = watermark_us if watermark_us is not None else self._closed_us
-        self._drop_panes(everything)
-        return frames
-
-    def _drop_panes(self, everything: bool) -> None:
-        if everything:
-            self._panes.clear()
-            return
+        self._closed_us = watermark_us
         panes = np.array(sorted(self._panes), np.int64)
         last = self._windows.last_start(panes) if self.plan.shared_panes else panes
-        for pane in panes[self.plan.closes_at(last) <= self._closed_us].tolist():
+        for pane in panes[self.plan.closes_at(last) <= watermark_us].tolist():
             del self._panes[pane]
+        return frames
 
     def _window_states(self, starts: Int64s) -> list[pa.RecordBatch]:
         """The state of each window, as one batch with its start in front."""
-        panes = self._compacted()
-        ordered = sorted(panes)
+        whole_window = not self.plan.shared_panes or self._windows.pane_us == self._windows.size_us
+        ordered = sorted(self._panes)
         states = []
         for start in sorted(starts.tolist()):
-            whole_window = not self.plan.shared_panes or self._windows.pane_us == self._windows.size_us
-            state = (
-                panes[start]
-                if whole_window
-                else self._stacks.query(start, start + self._windows.size_us, panes, ordered)
-            )
+            end = start + self._windows.size_us
+            state = self._pane(start) if whole_window else self._stacks.query(start, end, self._pane, ordered)
             column = pa.repeat(pa.scalar(start, pa.int64()), state.num_rows)
             states.append(state.add_column(0, c.WINDOW_START, column))
         return states
 
-    def _emit_windows(self, starts: Int64s, *, final: bool) -> list[Frame]:
+    def _emit_windows(self, starts: Int64s) -> list[Frame]:
         states = concat(self._window_states(starts))
-        return [] if states is None else self._emit_states(states, final=final)
+        return [] if states is None else self._emit_states(states, final=True)
 
     def _emit_updates(self) -> list[Frame]:
         pending = self._log.take_pending(self.clock_us)
@@ -238,8 +228,8 @@ class MergeAggregation(Operator):
     def state(self) -> blob.State:
         meta, batches = self._log.state()
         panes = [
-            content.add_column(0, c.PANE, pa.repeat(pa.scalar(pane, pa.int64()), content.num_rows))
-            for pane, content in sorted(self._compacted().items())
+            self._pane(pane).add_column(0, c.PANE, pa.repeat(pa.scalar(pane, pa.int64()), self._pane(pane).num_rows))
+            for pane in sorted(self._panes)
         ]
         whole = concat(panes)
         if whole is not None:

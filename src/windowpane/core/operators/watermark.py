@@ -48,8 +48,8 @@ class _Intake(Operator):
 class EventtimeWatermark(_Intake):
     """Event time inferred from the rows. All rows of a micro-batch are judged against the watermark before it.
 
-    `ordered`: rows are held back and released by (ts, arrival) once the watermark covers them; after Watermark(W) no row with
-    ts <= W is released. `row_rule`: rows with ts <= watermark are late here, also for windows that could still take them.
+    `ordered`: rows are held back and released by (ts, arrival) once the watermark covers them; after Watermark(W) no row
+    with ts <= W is released. `row_rule`: rows with ts <= watermark are late here, also if a window could still take them.
     `data_driven` False: only Watermark frames from upstream move it.
     """
 

@@ -1,0 +1,85 @@
+"""A chain of operators run as micro-batches: the smallest host of the core, where the accounting is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from windowpane.core import blob
+from windowpane.core.accounting import Accounting
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, SideRows, Watermark
+from windowpane.core.operators.base import Operator
+from windowpane.errors import StateError
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What one micro-batch gave."""
+
+    emissions: list[pa.RecordBatch] = field(default_factory=list)
+    side: list[pa.RecordBatch] = field(default_factory=list)
+    watermark_us: int | None = None
+    accounting: Accounting = field(default_factory=Accounting)
+
+
+class Chain:
+    """Operators in a row: what one gives, the next takes."""
+
+    def __init__(self, operators: Sequence[Operator]) -> None:
+        self.operators = list(operators)
+
+    def run_batch(
+        self, clock_us: int, rows: Iterable[pa.RecordBatch] = (), *, advance_to_us: int | None = None
+    ) -> BatchResult:
+        """One micro-batch: rows first, then time moves, once."""
+        frames: list[Frame] = [Clock(clock_us), *(Rows(batch) for batch in rows)]
+        if advance_to_us is not None:
+            frames.append(Watermark(advance_to_us))
+        return self._run([*frames, BatchEnd()])
+
+    def end(self, clock_us: int) -> BatchResult:
+        """Graceful end: everything held or open is emitted."""
+        return self._run([Clock(clock_us), ControlSignal.END])
+
+    def _run(self, frames: list[Frame]) -> BatchResult:
+        buffered_before = self._buffered()
+        out = frames
+        for operator in self.operators:
+            out = [given for frame in out for given in operator.on_frame(frame)]
+        return self._result(out, buffered_before)
+
+    def _result(self, out: list[Frame], buffered_before: int) -> BatchResult:
+        accounting = sum((operator.counts for operator in self.operators), Accounting())
+        accounting.buffered = self._buffered()
+        accounting.check(buffered_before)
+        for operator in self.operators:
+            operator.counts = Accounting()
+        return BatchResult(
+            [frame.batch for frame in out if isinstance(frame, Emissions) and frame.batch.num_rows],
+            [frame.batch for frame in out if isinstance(frame, SideRows) and frame.batch.num_rows],
+            self.operators[0].watermark_us,
+            accounting,
+        )
+
+    def _buffered(self) -> int:
+        return sum(operator.buffered() for operator in self.operators)
+
+    def snapshot(self) -> bytes:
+        """The state of all operators in one blob."""
+        parts = [operator.snapshot() for operator in self.operators]
+        batch = pa.RecordBatch.from_arrays([pa.array(parts, pa.large_binary())], ["operator"])
+        names = [type(operator).__name__ for operator in self.operators]
+        return blob.pack(blob.State({"operators": names}, {"operators": batch}))
+
+    def restore(self, data: bytes) -> None:
+        """Take up a snapshot of a chain of the same operators; StateError when they differ."""
+        state = blob.unpack(data)
+        names = [type(operator).__name__ for operator in self.operators]
+        if state.meta.get("operators") != names:
+            raise StateError(
+                "STATE_OTHER_PLAN", f"the snapshot is of {state.meta.get('operators')}, this query runs {names}"
+            )
+        for operator, part in zip(self.operators, state.batches["operators"].column(0).to_pylist(), strict=True):
+            operator.restore(part)

@@ -1,0 +1,176 @@
+"""Windows that keep their rows until they close: for queries without aggregates, and aggregates that need all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import blob, side
+from windowpane.core import columns as c
+from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRows, WindowRows
+from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.session_aggregation import SessionPlan
+from windowpane.core.rows import RowBuffer, int64s, select, take
+from windowpane.core.windows.sessions import Segments, segment
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def window_rows(
+    rows: pa.RecordBatch,
+    positions: Int64s,
+    index: Int64s,
+    bounds: tuple[Int64s, Int64s],
+    extra: dict[str, Int64s] | None = None,
+) -> WindowRows:
+    """Rows at `positions`, each in window number `index`; bounds and `extra` are given per row."""
+    batch = take(rows, positions)
+    named = {c.WINDOW_INDEX: index, c.WINDOW_START: bounds[0], c.WINDOW_END: bounds[1]} | (extra or {})
+    for name, values in named.items():
+        batch = batch.append_column(name, pa.array(values))
+    return WindowRows(batch)
+
+
+class AlignedRowWindow(AlignedIntake):
+    """Tumbling and hopping windows of rows."""
+
+    def __init__(self, plan: AlignedPlan) -> None:
+        super().__init__(plan)
+        self._rows = RowBuffer()
+        self._closed_us: int | None = None
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        rows, frames = self.part_unplaced(frame.batch)
+        self.counts.aggregated += rows.num_rows
+        self._rows.append(rows)
+        return frames
+
+    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+        if self.watermark_us is None:
+            return [frame]
+        frames = self._emit(self.watermark_us)
+        self._closed_us = self.watermark_us
+        self._drop_closed(self.watermark_us)
+        return [*frames, frame]
+
+    def on_end(self) -> list[Frame]:
+        frames = self._emit(None)
+        self._rows.replace(None)
+        return [*frames, ControlSignal.END]
+
+    def _emit(self, watermark_us: int | None) -> list[Frame]:
+        """The rows of windows that close between the last time and `watermark_us`; of all open ones for None."""
+        rows = self._rows.rows()
+        if rows is None:
+            return []
+        positions, starts = self._windows.windows_of(int64s(rows, c.TS))
+        closes = self.plan.closes_at(starts)
+        due = np.ones(len(starts), bool) if watermark_us is None else closes <= watermark_us
+        if self._closed_us is not None:
+            due &= closes > self._closed_us
+        if not due.any():
+            return []
+        positions, starts = positions[due], starts[due]
+        order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.TS)[positions], starts))
+        positions, starts = positions[order], starts[order]
+        index = np.cumsum(np.concatenate([[False], starts[1:] != starts[:-1]]))
+        return [window_rows(rows, positions, index, (starts, starts + self._windows.size_us))]
+
+    def _drop_closed(self, watermark_us: int) -> None:
+        rows = self._rows.rows()
+        if rows is not None:
+            last = self._windows.last_start(int64s(rows, c.TS))
+            self._rows.replace(select(rows, self.plan.closes_at(last) > watermark_us))
+
+    def state(self) -> blob.State:
+        return blob.State({"closed_us": self._closed_us}, self._rows.batches("rows"))
+
+    def load(self, state: blob.State) -> None:
+        closed_us = state.meta["closed_us"]
+        self._closed_us = closed_us if isinstance(closed_us, int) else None
+        self._rows.replace(state.batches.get("rows"))
+
+
+class SessionRowWindow(Operator):
+    """Sessions of rows, one per group of the plan's keys."""
+
+    def __init__(self, plan: SessionPlan) -> None:
+        super().__init__()
+        self.plan = plan
+        self._open, self._fresh = RowBuffer(), RowBuffer()
+        self._judged_us: int | None = None
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        self._fresh.append(frame.batch)
+        return []
+
+    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+        frames = [*self._take_in(), *self._close(self.watermark_us)]
+        self._judged_us = self.watermark_us
+        return [*frames, frame]
+
+    def on_end(self) -> list[Frame]:
+        frames = self._take_in()
+        rows = self._open.rows()
+        if rows is not None:
+            frames += self._emit(rows)
+        self._open.replace(None)
+        return [*frames, ControlSignal.END]
+
+    def _take_in(self) -> list[Frame]:
+        """Judge the micro-batch's rows after joining them with the open sessions."""
+        fresh, count_open = self._fresh.rows(), len(self._open)
+        self._fresh.replace(None)
+        if fresh is None:
+            return []
+        self._open.append(fresh)
+        whole = self._open.rows()
+        assert whole is not None
+        found = self._segments(whole)
+        late = self.plan.closed(found.last, self._judged_us)[found.groups.ids]
+        self._open.replace(select(whole, ~late))
+        self.counts.late += int(late.sum())
+        self.counts.aggregated += int((~late[count_open:]).sum())
+        if not late.any():
+            return []
+        missed = found.groups.ids[late]
+        batch = side.side_batch(
+            "late", side.LATE_WINDOW, select(whole, late), clock_us=self.clock_us, watermark_us=self._judged_us,
+            keys=self.plan.keys, window_start=found.first[missed], window_end=found.last[missed] + self.plan.gap_us,
+        )  # fmt: skip
+        return [SideRows(batch)]
+
+    def _segments(self, rows: pa.RecordBatch) -> Segments:
+        ts = int64s(rows, c.TS)
+        return segment(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
+
+    def _close(self, watermark_us: int | None) -> list[Frame]:
+        rows = self._open.rows()
+        if rows is None:
+            return []
+        found = self._segments(rows)
+        closed = self.plan.closed(found.last, watermark_us)[found.groups.ids]
+        self._open.replace(select(rows, ~closed))
+        return self._emit(select(rows, closed)) if closed.any() else []
+
+    def _emit(self, rows: pa.RecordBatch) -> list[Frame]:
+        """Sessions in order of their end; rows of each by (ts, arrival)."""
+        found = self._segments(rows)
+        rank = np.empty(found.groups.count, np.int64)
+        rank[np.lexsort((found.first, found.last))] = np.arange(found.groups.count)
+        index = rank[found.groups.ids]
+        order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.TS), index))
+        ids = found.groups.ids[order]
+        bounds = found.first[ids], found.last[ids] + self.plan.gap_us
+        return [window_rows(rows, order, index[order], bounds)]
+
+    def state(self) -> blob.State:
+        return blob.State({"judged_us": self._judged_us}, self._open.batches("open"))
+
+    def load(self, state: blob.State) -> None:
+        judged = state.meta["judged_us"]
+        self._judged_us = judged if isinstance(judged, int) else None
+        self._open.replace(state.batches.get("open"))
