@@ -75,7 +75,7 @@ class _Completeness:
         if not self._raw.get("streams"):
             hint = "add [streams.NAME] with format and path"
             self._add("NO_STREAMS", "the pipeline has no streams, so there is nothing to read", hint, "streams")
-        for name in set(self._sinks) & {METRICS_ONLY, REINJECT}:
+        for name in sorted({METRICS_ONLY, REINJECT}.intersection(self._sinks)):
             message = f"a sink cannot be called `{name}`: side_output gives that word a meaning of its own"
             self._add("BAD_NAME", message, "call it something else", f"sinks.{name}")
         self._relation_names()
@@ -156,6 +156,7 @@ class _Completeness:
             self._add("SQL_FILE_NOT_FOUND", f"`{key}`: there is no file `{shown}`", hint, key)
         except UnicodeDecodeError:
             self._add("SQL_FILE_NOT_UTF8", f"`{key}`: `{shown}` is not UTF-8", "save it as UTF-8", key)
-        except OSError as error:
-            self._add("SQL_FILE_UNREADABLE", f"`{key}`: `{shown}` cannot be read: {error.strerror}", None, key)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is no path"
+            self._add("SQL_FILE_UNREADABLE", f"`{key}`: `{shown}` cannot be read: {reason}", None, key)
         return ""

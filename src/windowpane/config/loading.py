@@ -145,8 +145,9 @@ def _read(place: Path) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         message = f"`{file}` is not UTF-8: byte 0x{error.object[error.start]:02x}"
         raise ConfigError("CONFIG_NOT_UTF8", message, "save it as UTF-8", file=file, line=line) from None
-    except OSError as error:
-        raise ConfigError("CONFIG_UNREADABLE", f"`{file}` cannot be read: {error.strerror}", file=file) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError("CONFIG_UNREADABLE", f"`{file}` cannot be read: {reason}", file=file) from None
 
 
 def _parse_toml(text: str, file: str | None) -> tuple[dict[str, Any], Positions]:
@@ -162,7 +163,8 @@ def _syntax_error(reason: str, text: str, file: str | None) -> ConfigError:
     column = f", column {place[2]}" if place and place[2] else ", at the end"
     plain = _PLACE.sub("", reason)
     if plain.startswith(_TWICE):
-        message = f"`{_written_key(text, line)}` is given twice"
+        named = re.search("'([^']+)'$", plain)
+        message = f"`{named[1] if named else _written_key(text, line)}` is given twice"
         return ConfigError("DUPLICATE_KEY", message, "keep one of the two", file=file, line=line)
     message = f"this is not valid TOML: {plain[0].lower()}{plain[1:]} (line {line}{column})"
     return ConfigError("CONFIG_SYNTAX", message, _syntax_hint(text, line), file=file, line=line)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, PrivateAttr
 
 from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table
 from windowpane.config.positions import NO_POSITIONS, Positions
 from windowpane.config.secrets import redact
-from windowpane.config.settings import Settings
+from windowpane.config.settings import Settings, spread_dotted
 from windowpane.config.transforms import Transform
 from windowpane.config.values import Label, RelationName
 from windowpane.errors import ConfigError
@@ -38,12 +39,25 @@ class PipelineConfig(Settings):
 
     streams: dict[RelationName, Stream] = Field(default_factory=dict, description="The streams that queries read.")
     tables: dict[RelationName, Table] = Field(default_factory=dict, description="Static tables to join streams with.")
-    options: Options = Field(default_factory=Options, description="How the pipeline runs.")
+    options: Options = Field(
+        default_factory=Options, description="Event time, lateness, checkpoint and trigger of the pipeline."
+    )
     transforms: dict[Label, Transform] = Field(default_factory=dict, description="The queries.")
     sinks: dict[Label, Sink] = Field(default_factory=dict, description="Where results and side rows are written.")
-    spark: SparkSettings = Field(default_factory=SparkSettings, description="The Spark session.")
+    spark: SparkSettings = Field(
+        default_factory=SparkSettings, description="Master, packages and configuration of the Spark session."
+    )
 
     _origin: Origin = PrivateAttr(default=Origin())
+
+    @classmethod
+    def spread(cls, mapping: Mapping[Any, Any]) -> dict[str, Any]:
+        """Here the keys of a section are names of tables, whose dots have to be spread too."""
+        data = super().spread(mapping)
+        for section in ("streams", "tables", "transforms", "sinks"):
+            if isinstance(data.get(section), Mapping):
+                data[section] = spread_dotted(data[section])
+        return data
 
     @property
     def file(self) -> str | None:

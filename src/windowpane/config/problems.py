@@ -25,6 +25,7 @@ _WANTED = {
     "tuple_type": "a list of texts",
     "list_type": "a list",
 }
+_SECTIONS = ("streams", "tables", "transforms", "sinks")
 
 
 class MultipleConfigError(ConfigError):
@@ -95,7 +96,8 @@ def _wrong_type(details: ErrorDetails, key: str, origin: Origin) -> ConfigError:
     if isinstance(value, Secret):
         hint = f"${{…}} gives text, this key takes {wanted}"
     if wanted == "a table":
-        hint = f"write it as [{key}] with its keys below, or as {key.rpartition('.')[2]} = {{ … }}"
+        header = f"{key}.NAME" if key in _SECTIONS else key
+        hint = f"write it as [{header}] with its keys below"
     return origin.error("BAD_TYPE", f"`{key}` must be {wanted}, not {toml_type(value)}{shown}", hint, key=key)
 
 

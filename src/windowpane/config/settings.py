@@ -64,7 +64,7 @@ class Settings(BaseModel):
     @classmethod
     def spread(cls, mapping: Mapping[Any, Any]) -> dict[str, Any]:
         """`mapping` with dotted keys as nested tables and keys in their own spelling."""
-        data = _spread_dotted(mapping)
+        data = spread_dotted(mapping)
         for other, key in cls.synonyms.items():
             if other in data:
                 if key in data:
@@ -90,31 +90,29 @@ class Settings(BaseModel):
         return value
 
 
-def _spread_dotted(data: Mapping[Any, Any]) -> dict[str, Any]:
-    """`{"a.b": 1}` as `{"a": {"b": 1}}`, merged with what stands there already."""
+def spread_dotted(data: Mapping[Any, Any]) -> dict[str, Any]:
+    """`{"a.b.c": 1}` as `{"a": {"b.c": 1}}`, merged with what stands there.
+
+    One level only: the table below decides what its own dots mean. Spark's option names, for one, keep theirs.
+    """
     spread: dict[str, Any] = {}
     for key, value in data.items():
-        *tables, last = str(key).split(".")
-        place = spread
-        for table in tables:
-            place = place.setdefault(table, {})
-            if not isinstance(place, dict):
-                raise refusal("DUPLICATE_KEY", f"`{key}` is given, and `{table}` has a value of its own", "keep one")
-        _put(place, last, value, str(key))
+        table, dot, rest = str(key).partition(".")
+        part = {rest: value} if dot else value
+        if table not in spread:
+            spread[table] = part
+        elif isinstance(spread[table], Mapping) and isinstance(part, Mapping):
+            spread[table] = _merged(spread[table], part, table)
+        else:
+            raise refusal("DUPLICATE_KEY", f"`{key}` is given, and `{table}` once more", "keep one")
     return spread
 
 
-def _put(place: dict[str, Any], name: str, value: Any, key: str) -> None:
-    if not isinstance(value, Mapping):
-        if name in place:
-            raise refusal("DUPLICATE_KEY", f"`{key}` is given twice", "keep one")
-        place[name] = value
-        return
-    inner = place.setdefault(name, {})
-    if not isinstance(inner, dict):
-        raise refusal("DUPLICATE_KEY", f"`{key}` is given twice", "keep one")
-    for inner_name, item in _spread_dotted(value).items():
-        _put(inner, inner_name, item, f"{key}.{inner_name}")
+def _merged(first: Mapping[Any, Any], second: Mapping[Any, Any], table: str) -> dict[Any, Any]:
+    twice = sorted(str(name) for name in first.keys() & second.keys())
+    if twice:
+        raise refusal("DUPLICATE_KEY", f"`{table}.{twice[0]}` is given twice", "keep one")
+    return {**first, **second}
 
 
 def _without_none(value: Any) -> Any:

@@ -68,10 +68,11 @@ def _flatten(value: object) -> object:
     flat: dict[str, object] = {}
     for name, item in value.items():
         inner = _flatten(item)
-        if isinstance(inner, dict):
-            flat |= {f"{name}.{rest}": part for rest, part in inner.items()}
-        else:
-            flat[str(name)] = inner
+        parts = {f"{name}.{rest}": part for rest, part in inner.items()} if isinstance(inner, dict) else {name: inner}
+        twice = sorted(flat.keys() & parts.keys())
+        if twice:
+            raise refusal("DUPLICATE_KEY", f"`{twice[0]}` is given twice", "keep one")
+        flat |= parts
     return flat
 
 
