@@ -36,6 +36,8 @@ class StreamRef:
     name: str
     alias: str
     columns: tuple[Column, ...]
+    open: bool = False
+    """Its columns are known to Spark only: `columns` is empty and names were not checked."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,10 @@ class UnionBranch:
 
 @dataclass(frozen=True)
 class Relation:
-    """FROM: one stream with static joins, or a UNION ALL of streams. `columns` is what the query can name.
+    """FROM: one stream or a UNION ALL of streams, with static joins. `columns` is what the query can name.
 
-    `renamed` maps a column of the query to (alias, column) where two sides of a join share a name.
+    `renamed` lists (name, alias, column) for columns whose bare `name` differs from their own: two sides of a join
+    share a name, or the columns of one side are known to Spark only. All other columns keep their names.
     """
 
     streams: tuple[StreamRef, ...]
@@ -70,6 +73,7 @@ class Relation:
     joins: tuple[StaticJoin, ...] = ()
     branches: tuple[UnionBranch, ...] = ()
     alias: str = ""
+    renamed: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
