@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.dialect import tokenize
@@ -135,7 +135,9 @@ class _SchemaReader:
             return kind
         name = decimal(*numbers or [10]) if len(numbers) <= 2 else None
         if name is None:
-            raise _bad(self.ddl, "a DECIMAL has at most 38 digits, of them at most all after the point", token_span(token))
+            raise _bad(
+                self.ddl, "a DECIMAL has at most 38 digits, of them at most all after the point", token_span(token)
+            )
         return name
 
     def nested(self, kind: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError
 

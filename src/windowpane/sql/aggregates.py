@@ -1,0 +1,132 @@
+"""Aggregate calls: found by the names of the registry, their arguments split into columns and literals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from windowpane.core import accumulators
+from windowpane.core.accumulators import AggregateFunction
+from windowpane.errors import PlanError, Span, SqlError, nearest
+from windowpane.sql.source import SourceText
+from windowpane.sql.types import from_arrow, to_arrow
+
+FOREIGN = frozenset(
+    "approx_top_k bit_and bit_or bit_xor bitmap_construct_agg bitmap_or_agg corr count_min_sketch covar_pop covar_samp"
+    " grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kurtosis listagg max_by min_by mode percentile_cont"
+    " percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness"
+    " string_agg sum_distinct try_avg try_sum schema_of_json_agg array_agg any_value collect_list collect_set first"
+    " first_value last last_value median percentile percentile_approx approx_percentile approx_count_distinct product"
+    " bool_and bool_or every some any std stddev stddev_pop stddev_samp var_pop var_samp variance kll_sketch_agg_bigint"
+    " kll_sketch_agg_float kll_sketch_agg_double theta_sketch_agg theta_union_agg".split()
+)
+"""Aggregates of Spark. Those that the registry has are run, the others refused by name."""
+
+
+@dataclass(frozen=True)
+class CallSyntax:
+    """One aggregate call, taken apart."""
+
+    function: AggregateFunction
+    node: exp.Expr
+    args: tuple[exp.Expr, ...]
+    params: tuple[object, ...]
+    distinct: bool
+    filter: exp.Expr | None
+
+
+def aggregate_name(node: exp.Expr | None) -> str | None:
+    """The registry's name of the aggregate that a node calls; FILTER and IGNORE NULLS around it belong to the call."""
+    while isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        node = node.this
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in accumulators.names():
+        return accumulators.resolve(node.this).name
+    return None
+
+
+def refuse_foreign_aggregate(source: SourceText, node: exp.Expr, name: str) -> None:
+    if name in FOREIGN and name not in accumulators.names():
+        hint = f"aggregates are: {nearest(name, accumulators.names())}"
+        raise source.error("UNSUPPORTED_AGGREGATE", f"the aggregate `{name}` is not supported", hint, at=node)
+
+
+def read_call(source: SourceText, node: exp.Expr) -> CallSyntax:
+    """Take an aggregate call apart and check the number and kind of its arguments."""
+    filter_, ignore_nulls, call = _unwrap(node)
+    function = accumulators.resolve(str(call.this))
+    args, distinct = list(call.expressions), False
+    if len(args) == 1 and isinstance(args[0], exp.Distinct):
+        args, distinct = list(args[0].expressions), True
+    if len(args) == 1 and isinstance(args[0], (exp.IgnoreNulls, exp.RespectNulls)):
+        ignore_nulls, args = isinstance(args[0], exp.IgnoreNulls), [args[0].this]
+    if len(args) == 1 and isinstance(args[0], exp.Star):
+        args = []
+        if distinct or args:
+            raise source.error("AGGREGATE_ARITY", "count(DISTINCT *) is not supported", "list the columns", at=call)
+    elif not args or not function.min_args <= len(args) <= function.max_args:
+        raise _arity(source, function, call, len(args))
+    if distinct and not function.takes_distinct:
+        raise source.error("AGGREGATE_DISTINCT", f"{function.name} takes no DISTINCT", "leave it out", at=call)
+    columns = function.max_args - function.params
+    params = tuple(_literal(source, function, arg) for arg in args[columns:])
+    if ignore_nulls:
+        params = _ignoring_nulls(source, function, call, params)
+    return CallSyntax(function, node, tuple(args[:columns]), params, distinct, filter_)
+
+
+def _unwrap(node: exp.Expr) -> tuple[exp.Expr | None, bool, exp.Anonymous]:
+    filter_: exp.Expr | None = None
+    ignore_nulls = False
+    while not isinstance(node, exp.Anonymous):
+        if isinstance(node, exp.Filter):
+            filter_ = node.expression.this
+        ignore_nulls = ignore_nulls or isinstance(node, exp.IgnoreNulls)
+        node = node.this
+    return filter_, ignore_nulls, node
+
+
+def _arity(source: SourceText, function: AggregateFunction, call: exp.Expr, given: int) -> SqlError:
+    low, high = max(function.min_args, 0 if function.name != "count" else 1), function.max_args
+    wanted = str(low) if low == high else f"{low} or more" if high > 9 else f"{low} to {high}"
+    message = f"{function.name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
+    hint = "write count(*) to count rows" if function.name == "count" else "see the reference of aggregates"
+    return source.error("AGGREGATE_ARITY", message, hint, at=call)
+
+
+def _ignoring_nulls(
+    source: SourceText, function: AggregateFunction, call: exp.Expr, params: tuple[object, ...]
+) -> tuple[object, ...]:
+    if function.params != 1 or function.max_args != 2 or params:
+        raise source.error("AGGREGATE_IGNORE_NULLS", f"{function.name} takes no IGNORE NULLS", "leave it out", at=call)
+    return (True,)
+
+
+def _literal(source: SourceText, function: AggregateFunction, node: exp.Expr) -> object:
+    """The value of a literal argument: number, string, boolean, or an array of them."""
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() == "array":
+        return tuple(_literal(source, function, part) for part in node.expressions)
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        value = _literal(source, function, node.this)
+        return -value if isinstance(value, (int, float)) else value
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return node.name
+        return int(node.name) if node.name.isdigit() else float(node.name)
+    message = f"`{source.quote(node)}` must be written out as a literal"
+    raise source.error("AGGREGATE_PARAMETER", message, f"{function.name} needs it before any row is read", at=node)
+
+
+def result_type(source: SourceText, call: CallSyntax, types: Sequence[str | None], span: Span | None) -> str | None:
+    """Spark's name of the call's result type, None where an argument's type is unknown; AGGREGATE_TYPE when none fits."""
+    arrow = [to_arrow(kind) for kind in types]
+    if any(kind is None for kind in arrow):
+        return "BIGINT" if call.function.name in ("count", "count_if") else None
+    try:
+        built = accumulators.build_accumulator(call.function.name, arrow, call.params, call.distinct)
+    except PlanError as error:
+        raise SqlError(error.code, error.message, error.hint, sql=source.sql, span=span) from None
+    return from_arrow(built.output_type)

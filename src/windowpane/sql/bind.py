@@ -1,0 +1,255 @@
+"""Statement to bound query: every name looked up, every clause in its place, everything else refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from windowpane.errors import Span
+from windowpane.sql.aggregates import aggregate_name
+from windowpane.sql.canonical import canonical_text, plan_id
+from windowpane.sql.dialect import render
+from windowpane.sql.expressions import RowExpressions
+from windowpane.sql.outputs import OutputBinder, Projection
+from windowpane.sql.parse import guarded, parse
+from windowpane.sql.query import BoundQuery, Emit, Expr, GroupKey, OrderKey, Output, QueryKind, Window
+from windowpane.sql.relation import BoundRelation, bind_relation
+from windowpane.sql.schema import Catalog
+from windowpane.sql.scope import name_node
+from windowpane.sql.source import SourceText
+from windowpane.sql.statement import SelectStmt, WindowSyntax
+from windowpane.sql.structure import check_structure
+from windowpane.sql.types import TIMES
+
+
+def bind(sql: str, catalog: Catalog) -> BoundQuery:
+    """The bound query of a text; SqlError with code, place and hint for everything that cannot be run."""
+    stmt = parse(sql)
+    return guarded(sql, lambda: _Binder(stmt, catalog).bind())
+
+
+@dataclass
+class _Canonical:
+    """Resolved texts of the clauses, as the canonical query shows them."""
+
+    select: list[str] = field(default_factory=list)
+    having: str | None = None
+    order_by: list[str] = field(default_factory=list)
+
+
+class _Binder:
+    def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
+        self.stmt, self.source = stmt, stmt.source
+        self.from_: BoundRelation = bind_relation(stmt.source, stmt.from_, stmt.joins, catalog)
+        self.rows = RowExpressions(stmt.source, self.from_.scope, dict(self.from_.scope.types()))
+        self.out = OutputBinder(stmt.source, self.rows, stmt.window)
+        self.shown = _Canonical()
+
+    def bind(self) -> BoundQuery:
+        stmt = self.stmt
+        where = self.rows.condition(stmt.where, "WHERE") if stmt.where is not None else None
+        window = _bind_window(self.rows, stmt.window) if stmt.window is not None else None
+        projections = self._projections()
+        keys, nodes = self._keys(projections)
+        kind = self._kind(projections)
+        check_structure(stmt, kind, bool(keys), self._first_aggregate(projections))
+        keys = self._with_partition(keys, window) if kind == "aggregate" else ()
+        self.out.kind, self.out._key_nodes = kind, (*nodes, *(stmt.window.partition_by if stmt.window else ()))
+        self.out.use_keys(keys)
+        outputs = self._outputs(projections)
+        having = self._having(projections)
+        order_by = self._order_by(projections)
+        canonical = canonical_text(
+            self.from_.relation, where, window, keys, self.shown.select, self.shown.having, self.shown.order_by, stmt
+        )
+        return BoundQuery(
+            text=self.source.sql,
+            canonical=canonical,
+            plan_id=plan_id(canonical),
+            kind=kind,
+            relation=self.from_.relation,
+            outputs=outputs,
+            where=where,
+            window=window,
+            keys=keys,
+            aggregates=tuple(self.out.aggregates),
+            carried=tuple(self.out.carried.values()),
+            having=having,
+            order_by=order_by,
+            limit=stmt.limit,
+            watermark=stmt.watermark,
+            emit=stmt.emit or Emit(),
+        )
+
+    def _projections(self) -> list[Projection]:
+        found: list[Projection] = []
+        for item in self.stmt.projections:
+            found += self._star(item) if item.is_star else [self._projection(item)]
+        _refuse_duplicates(self.source, found)
+        return found
+
+    def _projection(self, item: exp.Expr) -> Projection:
+        span = self.source.span(item)
+        inner = item.this if isinstance(item, exp.Alias) else item
+        node = self.out.resolve(inner, "SELECT")
+        return Projection(item.alias if isinstance(item, exp.Alias) else _own_label(node), node, span)
+
+    def _star(self, item: exp.Expr) -> list[Projection]:
+        star = item if isinstance(item, exp.Star) else item.this
+        owner = item.table.lower() if isinstance(item, exp.Column) else None
+        if any(value for part, value in star.args.items() if part != "except_"):
+            raise self.source.error("UNSUPPORTED_STAR", "only `* EXCEPT (…)` is supported", "list the columns", at=item)
+        sides = [side for side in self.from_.visible if owner is None or side[0].lower() == owner]
+        if not sides:
+            message, hint = f"there is no `{item.table}` in FROM", f"write {self.from_.visible[0][0]}.*"
+            raise self.source.error("UNKNOWN_STREAM", message, hint, at=item)
+        excluded = {column.name.lower(): column for column in star.args.get("except_") or ()}
+        found = [column for alias, columns in sides for column in self._columns_of(alias, columns, item)]
+        for name, node in excluded.items():
+            if name not in {output.lower() for output, _ in found}:
+                raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", "leave it out", at=node)
+        span = self.source.span(item)
+        kept = [(output, name) for output, name in found if output.lower() not in excluded]
+        return [Projection(output, _bound_column(name, item), span) for output, name in kept]
+
+    def _columns_of(
+        self, alias: str, columns: tuple[tuple[str, str], ...] | None, item: exp.Expr
+    ) -> tuple[tuple[str, str], ...]:
+        if columns is None:
+            message = f"the columns of `{alias}` are not known, so `*` cannot be"
+            raise self.source.error("NEEDS_SCHEMA", message, "list the columns, or declare a schema", at=item)
+        return columns
+
+    def _keys(self, projections: list[Projection]) -> tuple[tuple[GroupKey, ...], list[exp.Expr]]:
+        keys: dict[str, GroupKey] = {}
+        nodes: list[exp.Expr] = []
+        for item in self.stmt.group_by_exprs:
+            span = self.source.span(item)
+            node = self._ordinal_or_alias(item, projections)
+            label = self.source.quote(span)
+            expr = self.rows.bind(node if node is not None else item, "GROUP BY")
+            if expr.text not in keys:
+                keys[expr.text] = GroupKey(f"_k{len(keys)}", label, Expr(expr.text, expr.type, expr.columns, span))
+                nodes.append(node if node is not None else item)
+        return tuple(keys.values()), nodes
+
+    def _ordinal_or_alias(self, item: exp.Expr, projections: list[Projection]) -> exp.Expr | None:
+        """The selected expression that a GROUP BY item stands for, None when it stands for itself."""
+        if isinstance(item, exp.Literal) and item.is_int:
+            return self._ordinal(item, projections).node.copy()
+        if not isinstance(item, exp.Column) or len(item.parts) != 1 or self._is_column(item):
+            return None
+        found = [each for each in projections if each.name.lower() == item.name.lower()]
+        return found[0].node.copy() if found and not found[0].node.meta.get("pseudo") else None
+
+    def _is_column(self, item: exp.Column) -> bool:
+        return any(source.find(item.name) is not None for source in self.from_.scope.sources)
+
+    def _ordinal(self, item: exp.Expr, projections: list[Projection]) -> Projection:
+        index = int(item.name)
+        if not 1 <= index <= len(projections):
+            message = f"there is no column number {index}, {len(projections)} are selected"
+            raise self.source.error("BAD_ORDINAL", message, "name the column", at=item)
+        return projections[index - 1]
+
+    def _first_aggregate(self, projections: list[Projection]) -> Span | None:
+        for projection in projections:
+            for part in projection.node.walk():
+                if aggregate_name(part):
+                    return self.source.span(part) or projection.span
+        return None
+
+    def _kind(self, projections: list[Projection]) -> QueryKind:
+        conditions = [
+            part for part in (self.stmt.having, *(key.expr for key in self.stmt.order_by)) if part is not None
+        ]
+        trees = [projection.node for projection in projections] + conditions
+        if any(aggregate_name(part) for tree in trees for part in tree.walk()) or self.stmt.group_by_exprs:
+            return "aggregate"
+        return "rows" if self.stmt.window is not None else "plain"
+
+    def _with_partition(self, keys: tuple[GroupKey, ...], window: Window | None) -> tuple[GroupKey, ...]:
+        known = {key.expr.text for key in keys}
+        extra = [expr for expr in (window.partition_by if window else ()) if expr.text not in known]
+        return keys + tuple(GroupKey(f"_k{len(keys) + index}", expr.text, expr) for index, expr in enumerate(extra))
+
+    def _outputs(self, projections: list[Projection]) -> tuple[Output, ...]:
+        found = []
+        for projection in projections:
+            self.shown.select.append(f"{render(projection.node)} AS {render(_bound_column(projection.name))}")
+            node = self.out.rewrite(projection.node.copy())
+            self.out.outputs.append((projection.name, node))
+            found.append(Output(projection.name, self.out.finish(node, projection.span)))
+        return tuple(found)
+
+    def _having(self, projections: list[Projection]) -> Expr | None:
+        if self.stmt.having is None:
+            return None
+        span = self.source.span(self.stmt.having)
+        expr, self.shown.having = self._after(self.stmt.having, "HAVING", projections, span)
+        if expr.type not in (None, "BOOLEAN"):
+            message = f"HAVING needs a condition, `{self.source.quote(span)}` is of type {expr.type}"
+            raise self.source.error("NOT_BOOLEAN", message, "compare it with something", at=span)
+        return expr
+
+    def _order_by(self, projections: list[Projection]) -> tuple[OrderKey, ...]:
+        found = []
+        for item in self.stmt.order_by:
+            span = self.source.span(item.expr)
+            node = item.expr
+            if isinstance(node, exp.Literal) and node.is_int:
+                node = _bound_column(self._ordinal(node, projections).name, node)
+                node.meta.update(alias=True)
+            expr, shown = self._after(node, "ORDER BY", projections, span)
+            nulls = "FIRST" if item.nulls_first else "LAST"
+            self.shown.order_by.append(f"{shown} {'DESC' if item.descending else 'ASC'} NULLS {nulls}")
+            found.append(OrderKey(expr, item.descending, item.nulls_first))
+        return tuple(found)
+
+    def _after(self, node: exp.Expr, place: str, projections: list[Projection], span: Span | None) -> tuple[Expr, str]:
+        """An expression that may use aliases, bound over internal names, and its resolved text."""
+        aliases = {projection.name.lower(): projection for projection in projections}
+        resolved = self.out.resolve(node, place, aliases)
+        shown = render(resolved)
+        numbers = {projection.name.lower(): index for index, projection in enumerate(projections)}
+        return self.out.finish(self.out.rewrite(resolved, numbers), span), shown
+
+
+def _bind_window(rows: RowExpressions, window: WindowSyntax) -> Window:
+    on = rows.bind(window.on, "ON") if window.on is not None else None
+    if on is not None and on.type is not None and on.type not in (*TIMES, "STRING"):
+        message = f"the event time must be a timestamp, `{on.text}` is of type {on.type}"
+        hint = f"write timestamp_millis({on.text}) or timestamp_seconds({on.text})"
+        raise rows.source.error("EVENT_TIME_TYPE", message, hint, at=on.span)
+    return Window(
+        spec=window.spec,
+        on=on,
+        partition_by=tuple(rows.bind(expr, "PARTITION BY") for expr in window.partition_by),
+        when=rows.condition(window.when, "WHEN") if window.when is not None else None,
+        open=rows.condition(window.open, window.spelling) if window.open is not None else None,
+        emit=rows.condition(window.emit, window.spelling) if window.emit is not None else None,
+        span=window.span,
+    )
+
+
+def _bound_column(name: str, like: exp.Expr | None = None) -> exp.Expr:
+    node = name_node(name, like)
+    node.meta["bound"] = True
+    return node
+
+
+def _own_label(node: exp.Expr) -> str:
+    """What a result without an alias is called: a column by its name in the schema, else its canonical text."""
+    if isinstance(node, exp.Column):
+        return str(node.meta.get("own", node.name))
+    return str(node.expression.name) if isinstance(node, exp.Dot) else render(node)
+
+
+def _refuse_duplicates(source: SourceText, projections: list[Projection]) -> None:
+    seen: set[str] = set()
+    for projection in projections:
+        if projection.name.lower() in seen:
+            message = f"two columns of the result are called `{projection.name}`"
+            raise source.error("DUPLICATE_OUTPUT", message, "give one another name: … AS name", at=projection.span)
+        seen.add(projection.name.lower())

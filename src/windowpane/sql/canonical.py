@@ -1,0 +1,106 @@
+"""The canonical text of a query: equal for queries that differ in formatting, comments and spelling only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
+from windowpane.sql.query import Emit, Expr, GroupKey, Relation, UnionBranch, Watermark, Window
+from windowpane.sql.statement import SelectStmt
+from windowpane.sql.types import quoted
+from windowpane.time import format_duration
+
+
+def plan_id(canonical: str) -> str:
+    """16 hex digits that name the query in window ids and checkpoints."""
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def canonical_text(
+    relation: Relation, where: Expr | None, window: Window | None, keys: Sequence[GroupKey],
+    select: Sequence[str], having: str | None, order_by: Sequence[str], stmt: SelectStmt,
+) -> str:  # fmt: skip
+    """A query that binds to the same thing, in one line."""
+    function, clause = _window(window)
+    group = [*function, *(key.expr.text for key in keys)]
+    parts = [
+        f"SELECT {', '.join(select)} FROM {_from(relation)}",
+        f"WHERE {where.text}" if where else "",
+        f"GROUP BY {', '.join(group)}" if group else "",
+        f"HAVING {having}" if having else "",
+        clause,
+        _watermark(stmt.watermark),
+        _emit(stmt.emit),
+        f"ORDER BY {', '.join(order_by)}" if order_by else "",
+        f"LIMIT {stmt.limit}" if stmt.limit is not None else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _from(relation: Relation) -> str:
+    if relation.branches:
+        inner = " UNION ALL ".join(_branch(branch) for branch in relation.branches)
+        base = f"({inner})" + (f" AS {quoted(relation.alias)}" if relation.alias else "")
+    else:
+        stream = relation.streams[0]
+        named = stream.alias != stream.name and relation.joins
+        base = quoted(stream.name) + (f" AS {quoted(stream.alias)}" if named else "")
+    return " ".join([base, *(join.text for join in relation.joins)])
+
+
+def _branch(branch: UnionBranch) -> str:
+    items = ", ".join(f"{expr.text} AS {quoted(name)}" for name, expr in branch.projection)
+    where = f" WHERE {branch.where.text}" if branch.where else ""
+    return f"SELECT {items} FROM {quoted(branch.stream.name)}{where}"
+
+
+def _window(window: Window | None) -> tuple[list[str], str]:
+    """The window as a GROUP BY function (count, state) or as a clause (all that have a time)."""
+    if window is None:
+        return [], ""
+    spec = window.spec
+    over = _over(window)
+    if isinstance(spec, Count):
+        return [f"countwindow({spec.count}, {spec.step}){over}"], ""
+    if isinstance(spec, State):
+        conditions = ", ".join(expr.text for expr in (window.open, window.emit) if expr)
+        return [f"statewindow({conditions}){over}"], ""
+    on = f" ON {window.on.text}" if window.on else ""
+    return [], f"WINDOW {describe_window(spec)}{over}{on}"
+
+
+def describe_window(spec: Tumbling | Hopping | Session | Sliding) -> str:
+    """A window as in the WINDOW clause."""
+    if isinstance(spec, Tumbling):
+        parts = {"SIZE": spec.size_us, "OFFSET": spec.offset_us or None}
+    elif isinstance(spec, Hopping):
+        parts = {"SIZE": spec.size_us, "SLIDE": spec.slide_us, "OFFSET": spec.offset_us or None}
+    elif isinstance(spec, Session):
+        parts = {"GAP": spec.gap_us}
+    else:
+        parts = {"LOOKBACK": spec.lookback_us, "LOOKAHEAD": spec.lookahead_us}
+    shown = ", ".join(f"{name} '{format_duration(us)}'" for name, us in parts.items() if us is not None)
+    return f"{type(spec).__name__.upper()} ({shown})"
+
+
+def _over(window: Window) -> str:
+    partition = f"PARTITION BY {', '.join(expr.text for expr in window.partition_by)}" if window.partition_by else ""
+    when = f"WHEN {window.when.text}" if window.when else ""
+    inner = " ".join(part for part in (partition, when) if part)
+    return f" OVER ({inner})" if inner else ""
+
+
+def _watermark(watermark: Watermark | None) -> str:
+    if watermark is None:
+        return ""
+    parts = {"LAG": watermark.lag_us, "ALLOWED LATENESS": watermark.allowed_lateness_us}
+    shown = ", ".join(f"{name} '{format_duration(us)}'" for name, us in parts.items() if us is not None)
+    return f"WATERMARK ({shown})"
+
+
+def _emit(emit: Emit | None) -> str:
+    """Nothing for the default, so that writing it out changes nothing."""
+    if emit is None or emit.mode == "close":
+        return ""
+    return "EMIT ON UPDATE" if emit.every_us is None else f"EMIT EVERY '{format_duration(emit.every_us)}'"

@@ -1,0 +1,197 @@
+"""What stands inside our clauses: `TUMBLING (SIZE …) ON ts`, `WATERMARK (LAG …)`, `EMIT EVERY …`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from windowpane.core.windows import Hopping, Session, Sliding, Tumbling, WindowSpec
+from windowpane.errors import Span, SqlError, nearest
+from windowpane.sql.dialect import parse_expression
+from windowpane.sql.intervals import EXAMPLES, read_interval
+from windowpane.sql.query import Emit, Watermark
+from windowpane.sql.source import SourceText, nesting
+from windowpane.sql.statement import WindowSyntax
+from windowpane.sql.window_functions import over
+
+FORMS = {
+    "TUMBLING": "TUMBLING (SIZE 10 SECONDS[, OFFSET 1 SECOND])",
+    "HOPPING": "HOPPING (SIZE 1 MINUTE, SLIDE 10 SECONDS[, OFFSET 1 SECOND])",
+    "SESSION": "SESSION (GAP 30 SECONDS)",
+    "SLIDING": "SLIDING (LOOKBACK 10 SECONDS[, LOOKAHEAD 5 SECONDS])",
+}
+"""The windows of the clause and how each is written."""
+
+WATERMARK_FORM = "WATERMARK (LAG 5 SECONDS[, ALLOWED LATENESS 1 MINUTE])"
+EMIT_FORMS = "EMIT ON WINDOW CLOSE, EMIT ON UPDATE or EMIT EVERY 10 SECONDS"
+
+_PARTS = {
+    "TUMBLING": (("SIZE",), ("OFFSET",)),
+    "HOPPING": (("SIZE", "SLIDE"), ("OFFSET",)),
+    "SESSION": (("GAP",), ()),
+    "SLIDING": (("LOOKBACK",), ("LOOKAHEAD",)),
+}
+_SYNONYMS = {"ADVANCE BY": "SLIDE", "ADVANCE": "SLIDE"}
+_MAY_BE_ZERO = ("LOOKAHEAD", "LAG", "ALLOWED LATENESS", "OFFSET")
+
+
+def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
+    """`WINDOW kind (…) [OVER (…)] [ON expr]`."""
+    kind = tokens[1].text.upper()
+    span = Span(tokens[0].start, tokens[-1].end + 1)
+    if tokens[2:] and tokens[2].token_type == TokenType.ALIAS:
+        hint = f"a window is one of: {'; '.join(FORMS.values())}"
+        raise source.error("UNSUPPORTED_SYNTAX", "named windows (WINDOW w AS …) are not supported", hint, at=tokens[1])
+    if kind not in FORMS:
+        hint = f"kinds are: {nearest(kind, FORMS)}; count and state windows are functions in GROUP BY"
+        raise source.error("UNKNOWN_WINDOW", f"unknown window `{tokens[1].text}`", hint, at=tokens[1])
+    inner, rest = _parenthesised(source, tokens[2:], FORMS[kind])
+    parts = _read_parts(source, inner, tokens[1], kind, *_PARTS[kind], form=FORMS[kind])
+    window = WindowSyntax(_BUILDERS[kind](parts), kind, span)
+    return _with_over_and_on(source, window, rest)
+
+
+_BUILDERS: dict[str, Callable[[dict[str, int]], WindowSpec]] = {
+    "TUMBLING": lambda parts: Tumbling(parts["SIZE"], parts.get("OFFSET", 0)),
+    "HOPPING": lambda parts: Hopping(parts["SIZE"], parts["SLIDE"], parts.get("OFFSET", 0)),
+    "SESSION": lambda parts: Session(parts["GAP"]),
+    "SLIDING": lambda parts: Sliding(parts["LOOKBACK"], parts.get("LOOKAHEAD")),
+}
+
+
+def read_watermark(source: SourceText, tokens: list[Token]) -> Watermark:
+    """`WATERMARK (LAG …[, ALLOWED LATENESS …])`, in either order."""
+    inner, rest = _parenthesised(source, tokens[1:], WATERMARK_FORM)
+    _nothing_left(source, rest, WATERMARK_FORM)
+    parts = _read_parts(source, inner, tokens[0], "WATERMARK", (), ("LAG", "ALLOWED LATENESS"), form=WATERMARK_FORM)
+    span = Span(tokens[0].start, tokens[-1].end + 1)
+    return Watermark(parts.get("LAG"), parts.get("ALLOWED LATENESS"), span)
+
+
+def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
+    """`EMIT ON WINDOW CLOSE | ON UPDATE | EVERY interval`; ksqlDB's `EMIT FINAL` is the first."""
+    words = [token.text.upper() for token in tokens[1:]]
+    span = Span(tokens[0].start, tokens[-1].end + 1)
+    if words in (["ON", "WINDOW", "CLOSE"], ["FINAL"]):
+        return Emit("close", span=span)
+    if words == ["ON", "UPDATE"]:
+        return Emit("update", span=span)
+    if words[:1] == ["EVERY"]:
+        us = read_interval(source, tokens[2:], "EMIT EVERY", tokens[1])
+        return Emit("every", _positive(source, us, "EMIT EVERY", tokens[2:]), span)
+    hint = "EMIT CHANGES is EMIT ON UPDATE here" if words == ["CHANGES"] else f"write {EMIT_FORMS}"
+    raise source.error("BAD_EMIT", f"`{source.quote(span)}` is not a way to emit", hint, at=span)
+
+
+def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token]) -> WindowSyntax:
+    if rest and rest[0].token_type == TokenType.OVER:
+        inner, after = _parenthesised(source, rest[1:], "OVER (PARTITION BY k)")
+        if not isinstance(window.spec, Sliding):
+            hint = "leave OVER out and put the columns into GROUP BY"
+            raise source.error("OVER_NOT_ALLOWED", f"{window.spelling} takes no OVER", hint, at=rest[0])
+        window, rest = over(source, window, _parse_over(source, rest[: len(rest) - len(after)])), after
+    if not rest:
+        return window
+    if rest[0].token_type != TokenType.ON:
+        _nothing_left(source, rest, f"{FORMS[window.spelling]} ON ts")
+    if len(rest) == 1:
+        raise source.error("SYNTAX", "ON needs an expression", "write ON ts", at=rest[0])
+    _only_one_on(source, rest)
+    expression = parse_expression(rest[1:], source.sql)
+    return WindowSyntax(window.spec, window.spelling, window.span, expression, window.partition_by, window.when)
+
+
+def _only_one_on(source: SourceText, tokens: list[Token]) -> None:
+    depth = nesting(tokens)
+    for index, token in enumerate(tokens[1:], 1):
+        if token.token_type == TokenType.ON and depth[index] == 0:
+            raise source.error("DUPLICATE_CLAUSE", "a second ON", "a window has one event time", at=token)
+
+
+def _parse_over(source: SourceText, tokens: list[Token]) -> exp.Window:
+    """OVER alone is no expression: it is read behind a function that it could belong to."""
+    name = Token(TokenType.VAR, "w", start=tokens[0].start, end=tokens[0].end)
+    parens = [Token(TokenType.L_PAREN, "("), Token(TokenType.R_PAREN, ")")]
+    parsed = parse_expression([name, *parens, *tokens], source.sql)
+    assert isinstance(parsed, exp.Window)
+    return parsed
+
+
+def _parenthesised(source: SourceText, tokens: list[Token], form: str) -> tuple[list[Token], list[Token]]:
+    """The tokens inside the parentheses that open here, and those after them."""
+    if not tokens or tokens[0].token_type != TokenType.L_PAREN:
+        raise source.error("SYNTAX", "a parenthesis is missing", f"write {form}", at=(tokens or source.tokens[-1:])[0])
+    closing = next((index for index, depth in enumerate(nesting(tokens)) if depth == 0), None)
+    if closing is None:
+        raise source.error("SYNTAX", "the parenthesis is not closed", f"write {form}", at=tokens[0])
+    return tokens[1:closing], tokens[closing + 1 :]
+
+
+def _nothing_left(source: SourceText, tokens: list[Token], form: str) -> None:
+    if tokens:
+        raise source.error("SYNTAX", f"unexpected `{tokens[0].text}`", f"write {form}", at=tokens[0])
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    word: Token
+    value: list[Token]
+
+
+def _read_parts(
+    source: SourceText, tokens: list[Token], owner: Token, kind: str,
+    required: tuple[str, ...], optional: tuple[str, ...], form: str,
+) -> dict[str, int]:  # fmt: skip
+    """`NAME interval, …` as microseconds by name."""
+    found: dict[str, int] = {}
+    for part in _split_parts(source, tokens, owner, form):
+        if part.name not in required + optional:
+            hint = f"it takes {nearest(part.name, required + optional)}: {form}"
+            raise source.error("UNKNOWN_OPTION", f"{kind} has no `{part.word.text}`", hint, at=part.word)
+        if part.name in found:
+            raise source.error("DUPLICATE_CLAUSE", f"a second {part.name}", f"write {form}", at=part.word)
+        us = read_interval(source, part.value, part.name, part.word)
+        found[part.name] = us if part.name == "OFFSET" else _positive(source, us, part.name, part.value)
+    missing = [name for name in required if name not in found]
+    if missing or not found:
+        lacks = " and ".join(missing) or "LAG or ALLOWED LATENESS"
+        raise source.error("MISSING_OPTION", f"{kind} needs {lacks}", f"write {form}", at=owner)
+    return found
+
+
+def _split_parts(source: SourceText, tokens: list[Token], owner: Token, form: str) -> list[_Part]:
+    groups: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type == TokenType.COMMA:
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    if len(groups) > 1 and not all(groups):
+        raise source.error("SYNTAX", "something is missing beside a comma", f"write {form}", at=owner)
+    return [_part(group) for group in groups if group]
+
+
+def _part(tokens: list[Token]) -> _Part:
+    two = " ".join(token.text.upper() for token in tokens[:2])
+    words = 2 if two in ("ALLOWED LATENESS", "ADVANCE BY") else 1
+    name = two if words == 2 else tokens[0].text.upper()
+    if len(tokens) > words and tokens[words].token_type in (TokenType.FARROW, TokenType.EQ):
+        return _Part(_SYNONYMS.get(name, name), tokens[0], tokens[words + 1 :])
+    return _Part(_SYNONYMS.get(name, name), tokens[0], tokens[words:])
+
+
+def _positive(source: SourceText, us: int, what: str, tokens: list[Token]) -> int:
+    span = Span(tokens[0].start, tokens[-1].end + 1)
+    if us < 0:
+        raise _refuse(source, "NEGATIVE_ARGUMENT", f"{what} must not be negative", span)
+    if us == 0 and what not in _MAY_BE_ZERO:
+        raise _refuse(source, "ZERO_ARGUMENT", f"{what} must not be zero", span)
+    return us
+
+
+def _refuse(source: SourceText, code: str, message: str, span: Span) -> SqlError:
+    return source.error(code, message, f"write it like {EXAMPLES}", at=span)

@@ -1,0 +1,169 @@
+"""Scalar expressions over a row: names resolved in place, everything that a row's expression must not hold refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from windowpane.sql.aggregates import aggregate_name, refuse_foreign_aggregate
+from windowpane.sql.dialect import render
+from windowpane.sql.inference import infer
+from windowpane.sql.query import PSEUDO_COLUMNS, Expr
+from windowpane.sql.refusals import refuse_syntax
+from windowpane.sql.scope import Scope, lambda_names, name_node
+from windowpane.sql.source import SourceText
+from windowpane.sql.window_functions import FLINK_AUXILIARY, SIGNATURES, window_name
+
+NONDETERMINISTIC = frozenset(
+    "rand random randn uuid now current_timestamp current_date curdate localtimestamp current_time unix_timestamp shuffle"
+    " monotonically_increasing_id spark_partition_id input_file_name input_file_block_start input_file_block_length"
+    " randstr uniform current_user session_user user current_catalog current_database current_schema version".split()
+)
+GENERATORS = frozenset("explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple".split())
+RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value".split())
+
+_UNIT_FUNCTIONS = frozenset("timestampadd timestampdiff dateadd date_add datediff date_diff".split())
+_UNITS = frozenset(
+    "MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY DAYOFYEAR WEEK MONTH QUARTER YEAR".split()
+    + "MICROSECONDS MILLISECONDS SECONDS MINUTES HOURS DAYS WEEKS MONTHS QUARTERS YEARS".split()
+)
+
+
+def function_name(node: exp.Expr) -> str | None:
+    """The lower-case name of a call, None for anything else."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() if isinstance(node.this, exp.Identifier) else str(node.this).lower()
+    if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser)):
+        return node.sql_name().lower()
+    return None
+
+
+def check_functions(source: SourceText, node: exp.Expr) -> None:
+    """Refuse syntax and functions that no expression of a streaming query may hold."""
+    for part in node.walk():
+        name = function_name(part)
+        if name is None:
+            if isinstance(part, exp.Star) and not _is_count_star(part):
+                raise source.error("UNSUPPORTED_STAR", "`*` cannot stand here", "list the columns", at=part)
+            continue
+        if window_name(part) or name in FLINK_AUXILIARY:
+            _refuse_window_function(source, part, name)
+        if name in NONDETERMINISTIC and not (name == "unix_timestamp" and part.expressions):
+            message = f"`{name}` gives another value each time"
+            hint = "a batch that is replayed must give the same rows; take the time from a column of the stream"
+            raise source.error("NONDETERMINISTIC", message, hint, at=part)
+        if name in GENERATORS:
+            hint = "one row in is one row here; explode before the stream is read"
+            raise source.error("UNSUPPORTED_GENERATOR", f"`{name}` makes several rows of one", hint, at=part)
+        if name in RANKING:
+            hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
+            raise source.error("UNSUPPORTED_OVER", f"`{name}` is a function of a SQL window", hint, at=part)
+        refuse_foreign_aggregate(source, part, name)
+    refuse_syntax(source, node)
+
+
+def _is_count_star(star: exp.Expr) -> bool:
+    return function_name(star.parent) == "count" if star.parent is not None else False
+
+
+def _refuse_window_function(source: SourceText, node: exp.Expr, name: str) -> None:
+    if name in FLINK_AUXILIARY:
+        hint = f"write {FLINK_AUXILIARY[name]}"
+        raise source.error("FLINK_AUXILIARY", f"`{name}` is not supported", hint, at=node)
+    hint = f"write GROUP BY {SIGNATURES[name]} as an item of its own, and select window_start, window_end"
+    raise source.error("WINDOW_OUTSIDE_GROUP_BY", f"`{name}` can stand in GROUP BY only", hint, at=node)
+
+
+@dataclass(frozen=True)
+class RowExpressions:
+    """Binds expressions that are evaluated for each row of the relation: WHERE, keys, aggregate inputs, conditions."""
+
+    source: SourceText
+    scope: Scope
+    types: dict[str, str | None]
+
+    def bind(self, node: exp.Expr, place: str) -> Expr:
+        """The expression over bare column names. `place` is what the user calls where it stands."""
+        span = self.source.span(node)
+        self.check(node, place)
+        resolved = self.resolve(node, place)
+        return self.finish(resolved, span_node=None, span=span)
+
+    def check(self, node: exp.Expr, place: str) -> None:
+        check_functions(self.source, node)
+        for part in node.walk():
+            if aggregate_name(part):
+                code = {"WHERE": "AGGREGATE_IN_WHERE", "GROUP BY": "AGGREGATE_IN_GROUP_BY"}.get(place)
+                hint = "use HAVING for conditions on aggregates" if place == "WHERE" else "aggregate in SELECT instead"
+                message = f"an aggregate cannot stand in {place}"
+                raise self.source.error(code or "MISPLACED_AGGREGATE", message, hint, at=part)
+        refuse_modifiers(self.source, node)
+
+    def condition(self, node: exp.Expr, place: str) -> Expr:
+        """The same for what must be true or false."""
+        bound = self.bind(node, place)
+        if bound.type not in (None, "BOOLEAN"):
+            message = f"{place} needs a condition, `{bound.text}` is of type {bound.type}"
+            raise self.source.error("NOT_BOOLEAN", message, "compare it with something", at=bound.span)
+        return bound
+
+    def resolve(self, node: exp.Expr, place: str) -> exp.Expr:
+        """Columns by their names in the relation, in place."""
+
+        def step(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Column):
+                return self.column(part, place)
+            return part
+
+        return node.transform(step, copy=False)
+
+    def column(self, part: exp.Column, place: str) -> exp.Expr:
+        first = part.parts[0].name.lower()
+        if part.meta.get("bound") or first in lambda_names(part):
+            return part
+        if is_unit(part):
+            return exp.Var(this=part.name.upper())
+        if len(part.parts) == 1 and first in PSEUDO_COLUMNS and not self.known(first):
+            message = f"`{first}` is known only once the window is complete: it cannot stand in {place}"
+            hint = "the window itself is a group already; select it, or use it in HAVING and ORDER BY"
+            raise self.source.error("PSEUDO_COLUMN_PLACE", message, hint, at=part)
+        found = self.scope.resolve(part)
+        self.types.setdefault(found.column.name, found.column.type or None)
+        column: exp.Expr = name_node(found.column.name, like=part)
+        column.meta.update(bound=True, own=found.own_name)
+        for field in found.path:
+            column = exp.Dot(this=column, expression=exp.Identifier(this=field.name, quoted=field.quoted))
+        return column
+
+    def known(self, name: str) -> bool:
+        return any(name in source.names for source in self.scope.sources)
+
+    def finish(self, node: exp.Expr, span_node: exp.Expr | None = None, span: object = None) -> Expr:
+        """An Expr of a resolved tree."""
+        columns = dict.fromkeys(column.name for column in node.find_all(exp.Column) if column.meta.get("bound"))
+        return Expr(render(node), infer(node, self.types), tuple(columns), span)  # type: ignore[arg-type]
+
+
+def is_unit(part: exp.Column) -> bool:
+    """Whether a name is the unit of timestampadd(HOUR, …) and not a column."""
+    parent = part.parent
+    if not isinstance(parent, exp.Anonymous) or function_name(parent) not in _UNIT_FUNCTIONS or part.table:
+        return False
+    return len(parent.expressions) == 3 and parent.expressions[0] is part and part.name.upper() in _UNITS
+
+
+def refuse_modifiers(source: SourceText, node: exp.Expr) -> None:
+    """DISTINCT, FILTER and IGNORE NULLS belong to aggregates only; aliases to struct(…) only."""
+    for part in node.find_all(exp.Distinct, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.Alias):
+        if isinstance(part, exp.Alias):
+            if function_name(part.parent) != "struct" if part.parent is not None else True:
+                raise source.error(
+                    "UNSUPPORTED_SYNTAX", f"an alias cannot stand here: `{part.alias}`", "leave it out", at=part
+                )
+            continue
+        word = {"Distinct": "DISTINCT", "Filter": "FILTER"}.get(type(part).__name__, "IGNORE NULLS")
+        hint = "a registered UDF is a plain function; aggregates are those of this engine"
+        raise source.error(
+            "NOT_AN_AGGREGATE", f"{word} belongs to an aggregate", hint, at=part if source.span(part) else node
+        )

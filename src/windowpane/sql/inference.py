@@ -1,0 +1,208 @@
+"""Types of expressions, exactly as Spark has them (ANSI mode) or None: never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from windowpane.sql.types import FRACTIONAL, INTEGRAL, TIMES, decimal, decimal_parts, fields_of, parts_of, type_name
+
+Types = Mapping[str, str | None]
+
+_BOOLEAN = (
+    exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
+    exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Boolean,
+)  # fmt: skip
+_STRING = (exp.Trim, exp.Substring, exp.Overlay)
+_BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+
+RETURNS = {
+    "BOOLEAN": "isnull isnotnull isnan startswith endswith contains array_contains exists forall like ilike rlike"
+    " regexp_like bool boolean equal_null",
+    "STRING": "upper ucase lower lcase concat_ws regexp_replace regexp_extract replace initcap repeat lpad rpad ltrim rtrim"
+    " btrim translate date_format from_unixtime to_json md5 sha1 sha sha2 hex base64 format_string printf substring_index"
+    " split_part get_json_object left right string char chr soundex typeof format_number space",
+    "INT": "length char_length character_length len year month day dayofmonth dayofweek dayofyear hour minute second quarter"
+    " weekofyear weekday instr locate size cardinality ascii levenshtein bit_length octet_length int hash",
+    "BIGINT": "bigint xxhash64 unix_timestamp to_unix_timestamp unix_micros unix_millis unix_seconds crc32 timestampdiff",
+    "DOUBLE": "sqrt cbrt exp expm1 ln log log10 log2 log1p pow power sin cos tan asin acos atan atan2 sinh cosh tanh"
+    " degrees radians double pi e signum sign hypot months_between rint",
+    "DATE": "to_date date date_sub last_day next_day trunc make_date add_months date_from_unix_date",
+    "TIMESTAMP": "date_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds to_utc_timestamp"
+    " from_utc_timestamp timestampadd",
+    "FLOAT": "float",
+}
+_RETURNS = {name: kind for kind, names in RETURNS.items() for name in names.split()}
+_SAME = frozenset("coalesce nvl ifnull greatest least".split())
+_AS_FIRST = frozenset("nullif abs positive reverse nanvl array_distinct array_sort sort_array slice filter".split())
+
+
+def infer(node: exp.Expr | None, types: Types) -> str | None:
+    """The type of a resolved expression; `types` are those of its columns."""
+    if isinstance(node, _BOOLEAN):
+        return "BOOLEAN"
+    if isinstance(node, exp.Column):
+        return types.get(node.name) or None
+    if isinstance(node, exp.Literal):
+        return _literal(node)
+    if isinstance(node, (exp.Paren, exp.Neg, exp.BitwiseNot)):
+        return infer(node.this, types)
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return type_name(node.args.get("to"))
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)):
+        return arithmetic(node, infer(node.left, types), infer(node.right, types))
+    if isinstance(node, _STRING) or (isinstance(node, (exp.DPipe, exp.Concat)) and _all_strings(node, types)):
+        return "STRING"
+    if isinstance(node, _BITWISE):
+        return common([infer(node.left, types), infer(node.right, types)])
+    return _compound(node, types)
+
+
+def _compound(node: exp.Expr | None, types: Types) -> str | None:
+    if isinstance(node, exp.Case):
+        values = [branch.args.get("true") for branch in node.args.get("ifs") or []]
+        return common_of([*values, node.args.get("default")], types)
+    if isinstance(node, exp.If):
+        return common_of([node.args.get("true"), node.args.get("false")], types)
+    if isinstance(node, exp.Dot):
+        owner = infer(node.this, types)
+        return fields_of(owner).get(node.expression.name.lower()) if owner and owner.startswith("STRUCT<") else None
+    if isinstance(node, exp.Bracket):
+        return _element(infer(node.this, types))
+    if isinstance(node, exp.Extract):
+        return "DECIMAL(8,6)" if node.this.name.upper() in ("SECOND", "SECONDS", "S") else "INT"
+    if isinstance(node, exp.StrPosition):
+        return "INT"
+    if isinstance(node, exp.HexString):
+        return "BINARY"
+    if isinstance(node, exp.AtTimeZone):
+        return "TIMESTAMP"
+    return _function(node, types) if isinstance(node, exp.Anonymous) else None
+
+
+def _function(node: exp.Anonymous, types: Types) -> str | None:
+    name, args = str(node.name or node.this).lower(), node.expressions
+    if name in _RETURNS:
+        return _RETURNS[name]
+    if name in ("date_add", "datediff", "date_diff", "dateadd"):
+        with_unit = len(args) == 3
+        return ("TIMESTAMP" if with_unit else "DATE") if name.endswith("add") else ("BIGINT" if with_unit else "INT")
+    if name in _SAME:
+        return common_of(args, types)
+    if name in _AS_FIRST and args:
+        return infer(args[0], types)
+    if name == "nvl2" and len(args) == 3:
+        return common_of(args[1:], types)
+    if name == "concat" and all(infer(arg, types) == "STRING" for arg in args):
+        return "STRING"
+    if name == "element_at" and args:
+        return _element(infer(args[0], types))
+    if (
+        name in ("ceil", "ceiling", "floor")
+        and len(args) == 1
+        and infer(args[0], types) in ("DOUBLE", "FLOAT", *INTEGRAL)
+    ):
+        return "BIGINT"
+    if name == "round" and args and infer(args[0], types) in ("DOUBLE", "FLOAT", *INTEGRAL):
+        return infer(args[0], types)
+    if name == "array" and args:
+        element = common_of(args, types)
+        return f"ARRAY<{element}>" if element else None
+    return None
+
+
+def _literal(node: exp.Literal) -> str | None:
+    if node.is_string:
+        return "STRING"
+    text = node.name.lower()
+    if "e" in text:
+        return "DOUBLE"
+    if "." in text:
+        whole, _, fraction = text.partition(".")
+        return decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
+    if not text.isdigit():
+        return None
+    value = int(text)
+    return "INT" if value < 2**31 else "BIGINT" if value < 2**63 else decimal(len(text))
+
+
+def _all_strings(node: exp.Expr, types: Types) -> bool:
+    parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.args.get("expression")]
+    return all(infer(part, types) == "STRING" for part in parts)
+
+
+def _element(owner: str | None) -> str | None:
+    if owner and owner.startswith("ARRAY<"):
+        return parts_of(owner)[0]
+    return parts_of(owner)[1] if owner and owner.startswith("MAP<") else None
+
+
+def arithmetic(node: exp.Expr, left: str | None, right: str | None) -> str | None:
+    """Spark's result type of an operator; dates and intervals only where it is certain."""
+    if left is None or right is None:
+        interval = isinstance(node.right, exp.Interval) and left in ("TIMESTAMP", "TIMESTAMP_NTZ")
+        return left if interval and isinstance(node, (exp.Add, exp.Sub)) else None
+    if isinstance(node, exp.IntDiv):
+        return "BIGINT"
+    if left in FRACTIONAL or right in FRACTIONAL:
+        return _fractional(node, left, right)
+    if left in INTEGRAL and right in INTEGRAL:
+        return "DOUBLE" if isinstance(node, exp.Div) else _widest(left, right)
+    return _decimal_result(node, decimal_parts(left), decimal_parts(right))
+
+
+def _fractional(node: exp.Expr, left: str, right: str) -> str | None:
+    numeric = all(kind in (*FRACTIONAL, *INTEGRAL) or kind.startswith("DECIMAL") for kind in (left, right))
+    if not numeric:
+        return None
+    single = "DOUBLE" not in (left, right) and not any(kind.startswith("DECIMAL") for kind in (left, right))
+    return "FLOAT" if single and not isinstance(node, exp.Div) else "DOUBLE"
+
+
+def _widest(left: str, right: str) -> str:
+    return INTEGRAL[max(INTEGRAL.index(left), INTEGRAL.index(right))]
+
+
+def _decimal_result(node: exp.Expr, left: tuple[int, int] | None, right: tuple[int, int] | None) -> str | None:
+    """Spark's precision rules. Literals of integers are narrower there, so those are left to Spark."""
+    if left is None or right is None or any(isinstance(side, exp.Literal) and not side.is_string and side.is_int
+                                            for side in (node.left, node.right)):  # fmt: skip
+        return None
+    (p1, s1), (p2, s2) = left, right
+    if isinstance(node, (exp.Add, exp.Sub)):
+        scale = max(s1, s2)
+        return _adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    if isinstance(node, exp.Mul):
+        return _adjusted(p1 + p2 + 1, s1 + s2)
+    if isinstance(node, exp.Div):
+        scale = max(6, s1 + p2 + 1)
+        return _adjusted(p1 - s1 + s2 + scale, scale)
+    scale = max(s1, s2)
+    return _adjusted(min(p1 - s1, p2 - s2) + scale, scale)
+
+
+def _adjusted(precision: int, scale: int) -> str | None:
+    if precision <= 38:
+        return decimal(precision, scale)
+    whole = precision - scale
+    return decimal(38, max(38 - whole, min(scale, 6)))
+
+
+def common_of(nodes: Sequence[exp.Expr | None], types: Types) -> str | None:
+    """The common type of branches; NULLs do not count."""
+    return common([infer(node, types) for node in nodes if node is not None and not isinstance(node, exp.Null)])
+
+
+def common(kinds: Sequence[str | None]) -> str | None:
+    """The type that all of them widen to, None when one is unknown or there is no such type for certain."""
+    if not kinds or any(kind is None for kind in kinds):
+        return None
+    distinct = list(dict.fromkeys(kind for kind in kinds if kind is not None))
+    if len(distinct) == 1:
+        return distinct[0]
+    if all(kind in INTEGRAL for kind in distinct):
+        return max(distinct, key=INTEGRAL.index)
+    if all(kind in (*INTEGRAL, *FRACTIONAL) or kind.startswith("DECIMAL") for kind in distinct):
+        return "DOUBLE" if "DOUBLE" in distinct or "FLOAT" in distinct else None
+    return "TIMESTAMP" if all(kind in TIMES for kind in distinct) and "TIMESTAMP" in distinct else None

@@ -1,0 +1,153 @@
+"""Names: which column of which source a name in the query means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from windowpane.errors import SqlError, nearest
+from windowpane.sql.dialect import tokenize
+from windowpane.sql.query import Column
+from windowpane.sql.source import SourceText
+from windowpane.sql.types import fields_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream, table or union in FROM. `names` maps a column (lower case) to its name in the query and its type.
+
+    `open` sources take any name: their columns are known to Spark only.
+    """
+
+    alias: str
+    names: dict[str, Column]
+    open: bool = False
+    prefix: str = ""
+    """What an open source's columns are called by: `alias__` for tables, nothing for streams."""
+    spelled: dict[str, str] = field(default_factory=dict)
+    """The source's own spelling of each column."""
+
+    def find(self, name: str) -> Column | None:
+        known = self.names.get(name.lower())
+        if known is None and self.open:
+            return Column(f"{self.prefix}{name}", "")
+        return known
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A name that was found: the source, its own column, the query's name for it, and the struct fields behind it."""
+
+    source: Source
+    column: Column
+    own_name: str
+    path: tuple[exp.Identifier, ...]
+
+    @property
+    def type(self) -> str | None:
+        found: str | None = self.column.type or None
+        for part in self.path:
+            found = fields_of(found).get(part.name.lower()) if found and found.startswith("STRUCT<") else None
+        return found
+
+
+@dataclass(frozen=True)
+class Scope:
+    """All sources of FROM that can be named."""
+
+    text: SourceText
+    sources: tuple[Source, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for source in self.sources for column in source.names.values())
+
+    def types(self) -> dict[str, str | None]:
+        return {column.name: column.type for column in self.columns}
+
+    def resolve(self, node: exp.Column) -> Resolved:
+        """What a column reference means; UNKNOWN_COLUMN or AMBIGUOUS_COLUMN otherwise."""
+        parts = node.parts
+        qualified = self._qualified(parts) if len(parts) > 1 else None
+        if qualified is not None:
+            return self._with_fields(node, qualified)
+        owners = [(source, found) for source in self.sources if (found := source.find(parts[0].name)) is not None]
+        if len(owners) > 1:
+            raise self._ambiguous(node, parts[0].name, [source.alias for source, _ in owners])
+        if not owners:
+            raise self._unknown(node, parts)
+        source, column = owners[0]
+        return self._with_fields(node, Resolved(source, column, _own(source, parts[0].name), tuple(parts[1:])))
+
+    def _qualified(self, parts: list[exp.Identifier]) -> Resolved | None:
+        for source in self.sources:
+            if source.alias and source.alias.lower() == parts[0].name.lower():
+                column = source.find(parts[1].name)
+                if column is not None:
+                    return Resolved(source, column, _own(source, parts[1].name), tuple(parts[2:]))
+        return None
+
+    def _with_fields(self, node: exp.Column, found: Resolved) -> Resolved:
+        """Refuse a field that the struct is known not to have."""
+        kind: str | None = found.column.type or None
+        for part in found.path:
+            if kind is None or kind.startswith(("ARRAY<", "MAP<", "VARIANT")):
+                return found
+            fields = fields_of(kind) if kind.startswith("STRUCT<") else {}
+            if part.name.lower() not in fields:
+                message = f"`{found.column.name}` has no field `{part.name}`"
+                hint = f"fields are: {nearest(part.name, fields)}" if fields else f"it is of type {kind}"
+                raise self.text.error("UNKNOWN_COLUMN", message, hint, at=part)
+            kind = fields[part.name.lower()]
+        return found
+
+    def _ambiguous(self, node: exp.Column, name: str, owners: list[str]) -> SqlError:
+        hint = "write " + " or ".join(f"{owner}.{name}" for owner in owners)
+        return self.text.error("AMBIGUOUS_COLUMN", f"`{name}` may be a column of {' or '.join(owners)}", hint, at=node)
+
+    def _unknown(self, node: exp.Column, parts: list[exp.Identifier]) -> SqlError:
+        of_alias = [source for source in self.sources if source.alias.lower() == parts[0].name.lower()]
+        if len(parts) > 1 and of_alias:
+            message = f"`{of_alias[0].alias}` has no column `{parts[1].name}`"
+            valid = of_alias[0].spelled.values()
+            return self.text.error(
+                "UNKNOWN_COLUMN", message, f"columns are: {nearest(parts[1].name, valid)}", at=parts[1]
+            )
+        hint = f"columns are: {nearest(parts[0].name, [column.name for column in self.columns])}"
+        return self.text.error("UNKNOWN_COLUMN", f"there is no column `{parts[0].name}`", hint, at=parts[0])
+
+
+def _own(source: Source, name: str) -> str:
+    return source.spelled.get(name.lower(), name)
+
+
+@lru_cache(maxsize=4096)
+def needs_quotes(name: str) -> bool:
+    """Whether a name must stand in backticks to be read back as a name."""
+    try:
+        tokens = tokenize(name)
+    except Exception:
+        return True
+    return len(tokens) != 1 or tokens[0].token_type != TokenType.VAR or tokens[0].text != name or not name.isascii()
+
+
+def name_node(name: str, like: exp.Expr | None = None) -> exp.Column:
+    """A bare column reference; `like` lends it its place in the text."""
+    identifier = exp.Identifier(this=name, quoted=needs_quotes(name))
+    marks = [node.meta for node in like.walk() if node._meta and "start" in node._meta] if like is not None else []
+    if marks:
+        identifier.meta.update(start=min(mark["start"] for mark in marks), end=max(mark["end"] for mark in marks))
+    return exp.Column(this=identifier)
+
+
+def lambda_names(node: exp.Expr) -> Iterator[str]:
+    """Variables of the lambdas that a node stands in."""
+    parent = node.parent
+    while parent is not None:
+        if isinstance(parent, exp.Lambda):
+            yield from (variable.name.lower() for variable in parent.expressions)
+        parent = parent.parent

@@ -1,0 +1,60 @@
+"""The parsed statement: syntax with its windows read, before any name is looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from windowpane.core.windows import WindowSpec
+from windowpane.errors import Span
+from windowpane.sql.dialect import render
+from windowpane.sql.query import Emit, Watermark
+from windowpane.sql.source import SourceText
+
+
+@dataclass(frozen=True)
+class WindowSyntax:
+    """The window as written: its numbers are checked, its expressions are not yet bound."""
+
+    spec: WindowSpec
+    spelling: str
+    """What it was called: `tumblingwindow`, `window`, `TUMBLING` …"""
+    span: Span | None
+    on: exp.Expr | None = None
+    partition_by: tuple[exp.Expr, ...] = ()
+    when: exp.Expr | None = None
+    open: exp.Expr | None = None
+    emit: exp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class OrderSyntax:
+    expr: exp.Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class SelectStmt:
+    """One SELECT. `window` is the window wherever it was written, `group_by_exprs` the other GROUP BY expressions."""
+
+    source: SourceText
+    projections: tuple[exp.Expr, ...]
+    from_: exp.Expr
+    joins: tuple[exp.Join, ...] = ()
+    where: exp.Expr | None = None
+    window: WindowSyntax | None = None
+    group_by_exprs: tuple[exp.Expr, ...] = ()
+    having: exp.Expr | None = None
+    order_by: tuple[OrderSyntax, ...] = ()
+    order_span: Span | None = None
+    limit: int | None = None
+    limit_span: Span | None = None
+    watermark: Watermark | None = None
+    emit: Emit | None = None
+
+    def describe(self) -> list[str]:
+        """Lines for goldens: the window and the group keys, in order."""
+        window = [f"window: {self.window.spec}"] if self.window else []
+        return window + [f"group by: {render(expression)}" for expression in self.group_by_exprs]

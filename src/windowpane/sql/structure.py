@@ -1,0 +1,91 @@
+"""Which clauses fit together: refusals that need no names, only what kind of query it is."""
+
+from __future__ import annotations
+
+from windowpane.core.windows import Count, Sliding, State
+from windowpane.errors import Span
+from windowpane.sql.aggregates import aggregate_name
+from windowpane.sql.query import QueryKind
+from windowpane.sql.statement import SelectStmt
+
+EXAMPLE = "add one: GROUP BY tumblingwindow('ss', 10), or WINDOW TUMBLING (SIZE 10 SECONDS)"
+_BY_ROW = {Sliding: "sliding", Count: "count", State: "state"}
+
+
+def check_structure(stmt: SelectStmt, kind: QueryKind, keyed: bool, aggregate: Span | None) -> None:
+    """Refuse combinations of clauses that have no meaning or would be ignored."""
+    _check_window(stmt, keyed, aggregate)
+    _check_watermark(stmt)
+    _check_emit(stmt, kind)
+    _check_order(stmt)
+
+
+def _check_window(stmt: SelectStmt, keyed: bool, aggregate: Span | None) -> None:
+    error = stmt.source.error
+    if stmt.window is None:
+        if stmt.having is not None:
+            raise error("HAVING_WITHOUT_WINDOW", "HAVING needs a window", EXAMPLE, at=stmt.having)
+        if keyed:
+            raise error(
+                "NEEDS_WINDOW", "GROUP BY needs a window: a stream never ends", EXAMPLE, at=stmt.group_by_exprs[0]
+            )
+        if aggregate is not None:
+            raise error("NEEDS_WINDOW", "an aggregate needs a window: a stream never ends", EXAMPLE, at=aggregate)
+    elif stmt.having is not None and not keyed and aggregate is None and not _has_aggregate(stmt):
+        hint = "use WHERE to choose rows"
+        raise error("HAVING_WITHOUT_GROUPS", "HAVING chooses groups, but nothing is grouped", hint, at=stmt.having)
+
+
+def _has_aggregate(stmt: SelectStmt) -> bool:
+    return stmt.having is not None and any(aggregate_name(part) for part in stmt.having.walk())
+
+
+def _check_watermark(stmt: SelectStmt) -> None:
+    if stmt.watermark is None or stmt.watermark.allowed_lateness_us is None:
+        return
+    word = "plain queries" if stmt.window is None else _BY_ROW.get(type(stmt.window.spec), "")
+    if word:
+        named = word if stmt.window is None else f"{word} windows"
+        message = f"{named} have no ALLOWED LATENESS: rows are released in order of their time"
+        hint = "use a larger LAG: rows that come later than it are late"
+        raise stmt.source.error("ALLOWED_LATENESS_NOT_ALLOWED", message, hint, at=stmt.watermark.span)
+
+
+def _check_emit(stmt: SelectStmt, kind: QueryKind) -> None:
+    emit = stmt.emit
+    if emit is None:
+        return
+    error = stmt.source.error
+    if stmt.window is None:
+        raise error("EMIT_WITHOUT_WINDOW", "EMIT needs a window", EXAMPLE, at=emit.span)
+    if emit.mode == "close":
+        return
+    word = _BY_ROW.get(type(stmt.window.spec))
+    if word:
+        hint = "each of its windows is emitted once; leave EMIT out"
+        raise error("EMIT_NOT_ALLOWED", f"{word} windows take EMIT ON WINDOW CLOSE only", hint, at=emit.span)
+    if kind == "rows":
+        hint = "rows do not change; leave EMIT out"
+        raise error(
+            "EMIT_NOT_ALLOWED", "a query without aggregates takes EMIT ON WINDOW CLOSE only", hint, at=emit.span
+        )
+    if stmt.order_by or stmt.limit is not None:
+        word = "ORDER BY" if stmt.order_by else "LIMIT"
+        hint = "an update is one group's row; use EMIT ON WINDOW CLOSE"
+        at = stmt.order_span if stmt.order_by else stmt.limit_span
+        raise error("ORDER_WITH_UPDATES", f"{word} has no meaning for updates", hint, at=at or emit.span)
+
+
+def _check_order(stmt: SelectStmt) -> None:
+    error = stmt.source.error
+    if stmt.window is None:
+        if stmt.order_by:
+            hint = "rows come in order of their event time; leave ORDER BY out"
+            raise error("ORDER_WITHOUT_WINDOW", "ORDER BY needs a window", hint, at=stmt.order_span)
+        if stmt.limit is not None:
+            raise error(
+                "LIMIT_WITHOUT_WINDOW", "LIMIT needs a window: a stream never ends", EXAMPLE, at=stmt.limit_span
+            )
+    elif stmt.limit is not None and not stmt.order_by:
+        hint = "write ORDER BY … LIMIT …: which rows are kept must not be chance"
+        raise error("LIMIT_WITHOUT_ORDER", "LIMIT needs ORDER BY", hint, at=stmt.limit_span)

@@ -1,0 +1,244 @@
+"""Windows written as functions in GROUP BY: ours (`tumblingwindow('ss', 10)`), Spark's and Flink's spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
+from windowpane.errors import Span, SqlError, nearest
+from windowpane.sql.intervals import EXAMPLES, node_to_us
+from windowpane.sql.source import SourceText
+from windowpane.sql.statement import WindowSyntax
+from windowpane.time import MAX_US, UNIT_US
+
+SIGNATURES = {
+    "tumblingwindow": "tumblingwindow('ss', size)",
+    "hoppingwindow": "hoppingwindow('ss', size, slide)",
+    "sessionwindow": "sessionwindow('ss', gap)",
+    "slidingwindow": "slidingwindow('ss', lookback[, lookahead])",
+    "countwindow": "countwindow(n[, step])",
+    "statewindow": "statewindow(open[, emit])",
+    "window": "window(ts, '10 seconds'[, '5 seconds'[, '1 second']])",
+    "session_window": "session_window(ts, '5 minutes')",
+    "tumble": "TUMBLE(ts, INTERVAL '10' SECOND)",
+    "hop": "HOP(ts, slide, size)",
+    "session": "SESSION(ts, gap)",
+}
+"""Every window function and how it is called."""
+
+_TAKES_OVER = ("slidingwindow", "countwindow", "statewindow")
+FLINK_AUXILIARY = {
+    f"{kind}_{part}": f"window_{part}" if part in ("start", "end") else "window_end"
+    for kind in ("tumble", "hop", "session")
+    for part in ("start", "end", "rowtime", "proctime")
+}
+"""Flink's functions for a window's bounds, and the pseudo-columns that stand for them here."""
+
+
+def window_name(node: exp.Expr | None) -> str | None:
+    """The window function a node calls (under its OVER too), None when it calls none."""
+    if isinstance(node, exp.Window):
+        node = node.this
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in SIGNATURES:
+        return node.this.lower()
+    return None
+
+
+def read_window(source: SourceText, node: exp.Expr) -> WindowSyntax:
+    """The window that a GROUP BY expression stands for, its arguments checked."""
+    name = window_name(node)
+    assert name is not None
+    call = node.this if isinstance(node, exp.Window) else node
+    arguments = _Arguments(source, name, call, tuple(call.expressions))
+    window = _READERS[name](arguments)
+    return _with_over(source, name, window, node) if isinstance(node, exp.Window) else window
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The arguments of one call, with the checks they share."""
+
+    source: SourceText
+    name: str
+    call: exp.Expr
+    given: Sequence[exp.Expr]
+
+    def count(self, *allowed: int) -> None:
+        if len(self.given) not in allowed:
+            wanted = " or ".join(str(number) for number in allowed)
+            plural = "" if allowed[-1] == 1 else "s"
+            message = f"{self.name} takes {wanted} argument{plural}, not {len(self.given)}"
+            raise self.source.error("WINDOW_ARITY", message, f"write {SIGNATURES[self.name]}", at=self.call)
+
+    def unit(self) -> int:
+        node = self.given[0]
+        if not (isinstance(node, exp.Literal) and node.is_string):
+            raise self.bad("NOT_A_STRING", node, "the unit must be a quoted word", f"units are: {_units('')}")
+        factor = UNIT_US.get(node.name)
+        if factor is None:
+            message = f"unknown unit `{node.name}` in {self.name}"
+            raise self.source.error("UNKNOWN_UNIT", message, f"units are: {_units(node.name)}", at=node)
+        return factor
+
+    def number(self, index: int, what: str, factor: int = 1, *, zero: bool = False) -> int:
+        """A whole literal number, positive (or zero where that has a meaning), in units of `factor`."""
+        node = self.given[index]
+        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+            message = f"{what} must not be negative: `{self.source.quote(node)}`"
+            raise self.source.error(
+                "NEGATIVE_ARGUMENT", message, f"write {SIGNATURES[self.name]}", at=_with_sign(self, node)
+            )
+        if not isinstance(node, exp.Literal):
+            raise self.bad("NOT_A_LITERAL", node, f"{what} must be a whole number written out")
+        if node.is_string:
+            raise self.bad("NOT_A_NUMBER", node, f"{what} must be a number, not the string {self.source.quote(node)}")
+        if not node.name.isdigit():
+            raise self.bad("FRACTIONAL_ARGUMENT", node, f"{what} must be a whole number, not {node.name}")
+        return self.positive(int(node.name) * factor, what, node, zero=zero)
+
+    def duration(self, index: int, what: str, *, signed: bool = False) -> int:
+        node = self.given[index]
+        us = node_to_us(node)
+        if us is None:
+            hint = f"write it like {EXAMPLES}, as in {SIGNATURES[self.name]}"
+            raise self.bad("BAD_INTERVAL", node, f"{what} must be a duration", hint)
+        if us < 0 and not signed:
+            message = f"{what} must not be negative"
+            raise self.source.error("NEGATIVE_ARGUMENT", message, f"write {SIGNATURES[self.name]}", at=node)
+        return us if signed else self.positive(us, what, node)
+
+    def positive(self, value: int, what: str, node: exp.Expr, *, zero: bool = False) -> int:
+        if value > MAX_US:
+            raise self.bad("ARGUMENT_TOO_LARGE", node, f"{what} is too large")
+        if value == 0 and not zero:
+            raise self.source.error("ZERO_ARGUMENT", f"{what} must not be zero", "write 1 or more", at=node)
+        return value
+
+    def bad(self, code: str, node: exp.Expr, message: str, hint: str | None = None) -> SqlError:
+        return self.source.error(code, message, hint or f"write {SIGNATURES[self.name]}", at=node)
+
+    def window(self, spec: WindowSpec, **expressions: exp.Expr | None) -> WindowSyntax:
+        return WindowSyntax(spec, self.name, self.source.span(self.call), **expressions)  # type: ignore[arg-type]
+
+
+def _with_sign(arguments: _Arguments, node: exp.Expr) -> Span | None:
+    span = arguments.source.span(node)
+    if span is None:
+        return None
+    start = arguments.source.sql.rfind("-", 0, span.start)
+    return Span(start if start >= 0 else span.start, span.end)
+
+
+def _units(name: str) -> str:
+    return nearest(name, UNIT_US)
+
+
+def _tumblingwindow(call: _Arguments) -> WindowSyntax:
+    call.count(2)
+    return call.window(Tumbling(call.number(1, "size", call.unit())))
+
+
+def _hoppingwindow(call: _Arguments) -> WindowSyntax:
+    call.count(3)
+    unit = call.unit()
+    return call.window(Hopping(call.number(1, "size", unit), call.number(2, "slide", unit)))
+
+
+def _sessionwindow(call: _Arguments) -> WindowSyntax:
+    call.count(2)
+    return call.window(Session(call.number(1, "gap", call.unit())))
+
+
+def _slidingwindow(call: _Arguments) -> WindowSyntax:
+    call.count(2, 3)
+    unit = call.unit()
+    lookback = call.number(1, "lookback", unit)
+    lookahead = call.number(2, "lookahead", unit, zero=True) if len(call.given) == 3 else None
+    return call.window(Sliding(lookback, lookahead))
+
+
+def _countwindow(call: _Arguments) -> WindowSyntax:
+    call.count(1, 2)
+    count = call.number(0, "the number of rows")
+    return call.window(Count(count, call.number(1, "step") if len(call.given) == 2 else count))
+
+
+def _statewindow(call: _Arguments) -> WindowSyntax:
+    call.count(1, 2)
+    emit = call.given[1] if len(call.given) == 2 else None
+    return call.window(State(single=emit is None), open=call.given[0], emit=emit)
+
+
+def _window(call: _Arguments) -> WindowSyntax:
+    call.count(2, 3, 4)
+    size = call.duration(1, "size")
+    slide = call.duration(2, "slide") if len(call.given) > 2 else size
+    offset = call.duration(3, "offset", signed=True) if len(call.given) > 3 else 0
+    spec = Tumbling(size, offset) if slide == size else Hopping(size, slide, offset)
+    return call.window(spec, on=call.given[0])
+
+
+def _session_window(call: _Arguments) -> WindowSyntax:
+    call.count(2)
+    return call.window(Session(call.duration(1, "gap")), on=call.given[0])
+
+
+def _tumble(call: _Arguments) -> WindowSyntax:
+    call.count(2, 3)
+    offset = call.duration(2, "offset", signed=True) if len(call.given) > 2 else 0
+    return call.window(Tumbling(call.duration(1, "size"), offset), on=call.given[0])
+
+
+def _hop(call: _Arguments) -> WindowSyntax:
+    call.count(3, 4)
+    offset = call.duration(3, "offset", signed=True) if len(call.given) > 3 else 0
+    slide, size = call.duration(1, "slide"), call.duration(2, "size")
+    return call.window(Hopping(size, slide, offset), on=call.given[0])
+
+
+_READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
+    "tumblingwindow": _tumblingwindow,
+    "hoppingwindow": _hoppingwindow,
+    "sessionwindow": _sessionwindow,
+    "slidingwindow": _slidingwindow,
+    "countwindow": _countwindow,
+    "statewindow": _statewindow,
+    "window": _window,
+    "session_window": _session_window,
+    "tumble": _tumble,
+    "hop": _hop,
+    "session": _session_window,
+}
+
+
+def _with_over(source: SourceText, name: str, window: WindowSyntax, node: exp.Window) -> WindowSyntax:
+    if name not in _TAKES_OVER:
+        hint = f"leave OVER out and put the columns into GROUP BY; {', '.join(_TAKES_OVER)} take it"
+        raise source.error("OVER_NOT_ALLOWED", f"{name} takes no OVER", hint, at=node)
+    return over(source, window, node)
+
+
+def over(source: SourceText, window: WindowSyntax, node: exp.Window) -> WindowSyntax:
+    """The window with the PARTITION BY and WHEN of its OVER."""
+    order, partition = node.args.get("order"), tuple(node.args.get("partition_by") or ())
+    when = order.this if isinstance(order, exp.Order) and not order.expressions else None
+    if (
+        node.args.get("spec")
+        or node.args.get("alias")
+        or node.args.get("first") is not None
+        or (order and when is None)
+    ):
+        hint = "write OVER (PARTITION BY k), OVER (WHEN condition) or both"
+        raise source.error("BAD_OVER", f"OVER of {window.spelling} takes PARTITION BY and WHEN only", hint, at=node)
+    if when is not None and not isinstance(window.spec, Sliding):
+        raise source.error(
+            "BAD_OVER", "only slidingwindow takes OVER (WHEN …)", "put the condition into WHERE", at=when
+        )
+    if when is None and not partition:
+        raise source.error("BAD_OVER", "OVER () says nothing", "write OVER (PARTITION BY k) or leave it out", at=node)
+    return WindowSyntax(
+        window.spec, window.spelling, source.span(node), window.on, partition, when, window.open, window.emit
+    )
