@@ -91,24 +91,54 @@ class SqlError(WindowpaneError):
         super().__init__(code, message, hint)
         self.sql, self.span = sql, span
         self.file: str | None = None
+        """The file that holds the SQL, for whoever read it to set."""
+        self.file_line: int | None = None
+        """The line of that file at which the mistake is: SQL in a pipeline.toml does not start at line 1."""
 
     def place(self) -> list[str]:
         if self.span is None or not self.sql:
-            return [f"  in {self.file}"] if self.file else []
+            where = ":".join(str(part) for part in (self.file, self.file_line) if part is not None)
+            return [f"  in {where}"] if self.file else []
         line, column = self.span.locate(self.sql)
         text = self.sql.splitlines()[line - 1] if self.sql.splitlines() else ""
         width = max(1, min(self.span.end - self.span.start, len(text) - column + 1))
         lead = "".join("\t" if char == "\t" else " " for char in text[: column - 1])
         within = f" of {self.file}" if self.file else ""
-        return [f"  line {line}, column {column}{within}", f"    {text}", f"    {lead}{'^' * width}"]
+        where = f"  line {line}, column {column}{within}"
+        if self.file and self.file_line is not None:
+            where = f"  at {self.file}:{self.file_line}, line {line}, column {column} of the SQL"
+        return [where, f"    {text}", f"    {lead}{'^' * width}"]
 
     def as_dict(self) -> dict[str, object]:
         line, column = self.span.locate(self.sql) if self.span is not None else (None, None)
-        return super().as_dict() | {"line": line, "column": column, "sql": self.sql, "file": self.file}
+        own = {"line": line, "column": column, "sql": self.sql, "file": self.file, "file_line": self.file_line}
+        return super().as_dict() | own
 
 
 class PlanError(SqlError):
-    """The query and the configuration do not fit together."""
+    """The query and the configuration do not fit together: names the key, where a key is at fault."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+        *,
+        sql: str = "",
+        span: Span | None = None,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(code, message, hint, sql=sql, span=span)
+        self.key = key
+
+    def place(self) -> list[str]:
+        if self.key is None or self.span is not None:
+            return super().place()
+        where = ":".join(str(part) for part in (self.file, self.file_line) if part is not None)
+        return [f"  at {where} key `{self.key}`" if where else f"  at key `{self.key}`"]
+
+    def as_dict(self) -> dict[str, object]:
+        return super().as_dict() | {"key": self.key}
 
 
 class StateError(WindowpaneError):

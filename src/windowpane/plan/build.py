@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.plan import logical
-from windowpane.plan.chain import PROCESSING_TIME, ChainContext, TimeChains, resolve_chains
+from windowpane.plan.chain import resolve_chains
+from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
 from windowpane.plan.parts import SideRoute
 from windowpane.plan.settings import check_max_groups, dedupe_keys, side_notes
+from windowpane.plan.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.timing import Timing, resolve_timing
 from windowpane.sql.query import BoundQuery, StreamRef
 
@@ -49,14 +51,14 @@ def plan_query(
 
     `streams` are the configured streams by name; `registry` holds the types of event time that they may declare.
     """
-    context = ChainContext(bound, streams, options or Options(), transform or Transform(), registry)
-    timing = resolve_timing(bound, streams, context.options, context.transform)
-    check_max_groups(bound, context.transform)
+    context = PlanContext(bound, streams, options or Options(), transform or Transform(), registry, name)
+    timing = resolve_timing(context)
+    check_max_groups(context)
     chains = resolve_chains(context) if timing.mode == "event_time" else PROCESSING_TIME
     built = _Builder(context, timing, chains).sink()
     optimized, logical_rules = optimize_logical(built)
     physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
-    notes = timing.notes + side_notes(context.transform, timing)
+    notes = timing.notes + side_notes(context, timing)
     return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes)
 
 
@@ -64,7 +66,7 @@ def plan_query(
 class _Builder:
     """Logical nodes from the sink down to the streams."""
 
-    context: ChainContext
+    context: PlanContext
     timing: Timing
     chains: TimeChains
 
@@ -104,7 +106,7 @@ class _Builder:
         if bound.where is not None:
             node = logical.LogicalFilter(node, bound.where)
         if transform.dedupe is not None:
-            node = logical.LogicalDedupe(node, dedupe_keys(bound, transform.dedupe.key), transform.dedupe.within_us)
+            node = logical.LogicalDedupe(node, dedupe_keys(self.context), transform.dedupe.within_us)
         return node
 
     def relation(self) -> PlanNode:

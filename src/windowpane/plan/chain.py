@@ -1,167 +1,148 @@
 """The chain that resolves a row's event time: SQL, then configuration, then source metadata, then processing time.
 
-Checks what seed-style declarations can get wrong: no declaration, a column that is not there, an unknown type.
+Checks what a declaration can get wrong: missing, a column that is not there, an unknown type, one that does not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
-from windowpane.config import Options, Stream, Transform
-from windowpane.errors import nearest
+from windowpane.errors import PlanError, nearest
 from windowpane.plan.columns import find_column, quote
-from windowpane.plan.eventtime import EventtimeTypes
-from windowpane.plan.timing import TimeStep, plan_error, span_of_on
-from windowpane.sql.query import BoundQuery, Column, StreamRef
+from windowpane.plan.context import PlanContext
+from windowpane.plan.eventtime import EventtimeType
+from windowpane.plan.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
+from windowpane.sql.query import Column, Expr, StreamRef
 
 METADATA_COLUMNS = ("received_at", "@timestamp")
 STAMPING_FORMATS = ("kafka", "rate")
 """Sources that stamp each row themselves."""
-SOURCE_TIME = "_source_ts"
-"""The column in which a source of STAMPING_FORMATS hands over its stamp."""
 
 _TYPE_OF_COLUMN = {"TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "timestamp", "DATE": "timestamp", "STRING": "iso8601"}
-_PROCESSING_TIME = TimeStep("processing_time")
 
 
-@dataclass(frozen=True)
-class TimeChains:
-    """`top` is resolved over the columns of FROM; otherwise each stream has its own chain, over its own columns."""
-
-    top: tuple[TimeStep, ...] = ()
-    per_stream: tuple[tuple[TimeStep, ...], ...] = ()
-
-
-PROCESSING_TIME = TimeChains(top=(_PROCESSING_TIME,))
-
-
-@dataclass(frozen=True)
-class ChainContext:
-    """What the chain is resolved from."""
-
-    bound: BoundQuery
-    streams: Mapping[str, Stream]
-    options: Options
-    transform: Transform
-    types: EventtimeTypes
-
-    def refs(self) -> Sequence[StreamRef]:
-        """The streams in FROM order, one per branch of a union."""
-        relation = self.bound.relation
-        return [branch.stream for branch in relation.branches] or list(relation.streams)
-
-
-def resolve_chains(context: ChainContext) -> TimeChains:
+def resolve_chains(context: PlanContext) -> TimeChains:
     """The chains of an event-time query."""
-    window = context.bound.window
+    window, field = context.bound.window, context.transform.event_time_field
     if window and window.on:
-        return TimeChains(top=(_sql_step(context),))
-    if context.transform.event_time_field is not None:
-        return _field_chains(context, context.transform.event_time_field)
+        return TimeChains(top=(_sql_step(context, window.on),))
+    if field is not None:
+        return _field_chains(context, field)
     return TimeChains(per_stream=tuple(_declared_chain(context, ref) for ref in context.refs()))
 
 
-def _sql_step(context: ChainContext) -> TimeStep:
-    """`ON` is authoritative: no fallback. A bare column that a stream declares is parsed as declared."""
-    window = context.bound.window
-    assert window is not None and window.on is not None
-    declared = _declared_type(context, window.on.text)
-    known = declared or _TYPE_OF_COLUMN.get((window.on.type or "TIMESTAMP").upper())
-    if known is None:
-        raise plan_error(
-            context.bound, "ON_NOT_A_TIMESTAMP", f"`ON {window.on.text}` is {window.on.type}, not a timestamp",
-            f"convert it (`ON timestamp_millis({window.on.text})`), or declare it as the stream's eventtime with one "
-            f"of the types {', '.join(context.types.list())}", span_of_on(context.bound),
+def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
+    """`ON` is authoritative: no fallback. A bare column that a stream declares is read as declared."""
+    kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get((on.type or "TIMESTAMP").upper())
+    if kind is None:
+        raise context.error(
+            "ON_NOT_A_TIMESTAMP", f"`ON {on.text}` is {on.type}, not a timestamp",
+            f"convert it, e.g. `ON timestamp_millis({on.text})`, or declare the column as the stream's eventtime with "
+            f"one of the types {_types(context)}", span=on.span,
         )  # fmt: skip
-    return TimeStep("sql_override", window.on.text, known, window.on.columns, "error")
+    return TimeStep("sql_override", on.text, kind, on.type, on.columns, "error")
 
 
-def _declared_type(context: ChainContext, text: str) -> str | None:
+def _field_chains(context: PlanContext, field: str) -> TimeChains:
+    """`event_time_field` names a column of the stream; with a union one of the union, else of each of its streams."""
+    relation = context.bound.relation
+    column = find_column(relation.columns, field) if relation.branches else None
+    if column:
+        return TimeChains(top=_with_fallbacks(_field_step(context, column), relation.columns, None))
+    return TimeChains(per_stream=tuple(_field_chain(context, ref, field) for ref in context.refs()))
+
+
+def _field_chain(context: PlanContext, ref: StreamRef, field: str) -> tuple[TimeStep, ...]:
+    key = context.own_key("event_time_field")
+    column = _column_of(context, ref, field, "EVENT_TIME_FIELD_NOT_FOUND", key)
+    return _with_fallbacks(_field_step(context, column), ref.columns, _format_of(context, ref))
+
+
+def _field_step(context: PlanContext, column: Column) -> TimeStep:
+    """Read as its stream declares it, else as its type says; a number's unit has to be declared."""
+    guessed = _TYPE_OF_COLUMN.get((column.type or "TIMESTAMP").upper())
+    kind = _declared_type(context, quote(column.name)) or guessed
+    if kind is None:
+        raise context.error(
+            "EVENTTIME_TYPE_NEEDED", f"`event_time_field` `{column.name}` is {column.type}: its unit is not declared",
+            f'declare it on the stream: `eventtime = {{ column = "{column.name}", type = "…" }}`, types are '
+            f"{_types(context)}", key=context.own_key("event_time_field"),
+        )  # fmt: skip
+    return _config_step("config_field", column, kind, strict=context.options.eventtime.strict)
+
+
+def _declared_chain(context: PlanContext, ref: StreamRef) -> tuple[TimeStep, ...]:
+    stream = context.streams.get(ref.name)
+    declared = stream.eventtime if stream else None
+    if stream is None or declared is None:
+        raise context.error(
+            "EVENTTIME_NOT_DECLARED", f"`eventtime.enabled` is true, but stream `{ref.name}` declares no event time",
+            f'add `eventtime = {{ column = "…", type = "…" }}` to the stream (types: {_types(context)}), '
+            "`event_time_field` to the transform, or `WINDOW … ON <column>` to the SQL", key=f"streams.{ref.name}",
+        )  # fmt: skip
+    place = f"streams.{ref.name}.eventtime"
+    column = _column_of(context, ref, declared.column, "EVENTTIME_COLUMN_NOT_FOUND", f"{place}.column")
+    kind = _registered(context, declared.type, f"{place}.type")
+    if not kind.parser.takes(column.type):
+        raise context.error(
+            "EVENTTIME_TYPE_MISMATCH", f"`eventtime.type` `{kind.name}` does not read {column.type} (`{column.name}`)",
+            f"types that do: {', '.join(_types_for(context, column)) or '(none)'}", key=f"{place}.type",
+        )  # fmt: skip
+    strict = context.options.eventtime.strict if declared.strict is None else declared.strict
+    return _with_fallbacks(_config_step("stream_column", column, kind.name, strict=strict), ref.columns, stream.format)
+
+
+def _declared_type(context: PlanContext, text: str) -> str | None:
     """The declared type of column `text`, if a stream in FROM declares just that column."""
     for ref in context.refs():
         declared = context.streams[ref.name].eventtime if ref.name in context.streams else None
         if declared and quote(declared.column).lower() == text.lower():
-            return context.types.resolve(declared.type).name
+            return _registered(context, declared.type, f"streams.{ref.name}.eventtime.type").name
     return None
 
 
-def _field_chains(context: ChainContext, field: str) -> TimeChains:
-    """`event_time_field` names a column of a stream; with a union, of the union, else of each of its streams."""
-    relation = context.bound.relation
-    column = find_column(relation.columns, field) if relation.branches else None
-    if column:
-        step = _config_step(context, "config_field", column, _declared_type(context, quote(column.name)), strict=None)
-        return TimeChains(top=_with_fallbacks(step, relation.columns, None))
-    return TimeChains(per_stream=tuple(_field_chain(context, ref, field) for ref in context.refs()))
+def _registered(context: PlanContext, name: str, key: str) -> EventtimeType:
+    try:
+        return context.types.resolve(name)
+    except PlanError as error:
+        error.key = key
+        raise
 
 
-def _field_chain(context: ChainContext, ref: StreamRef, field: str) -> tuple[TimeStep, ...]:
-    column = _column_of(context, ref, field, "EVENT_TIME_FIELD_NOT_FOUND", f"`event_time_field` `{field}`")
-    step = _config_step(context, "config_field", column, _declared_type(context, quote(column.name)), strict=None)
-    return _with_fallbacks(step, ref.columns, _format_of(context, ref))
+def _types(context: PlanContext) -> str:
+    return ", ".join(context.types.list())
 
 
-def _declared_chain(context: ChainContext, ref: StreamRef) -> tuple[TimeStep, ...]:
-    stream = context.streams.get(ref.name)
-    if stream is None or stream.eventtime is None:
-        raise plan_error(
-            context.bound, "EVENTTIME_NOT_DECLARED",
-            f"`eventtime.enabled` is true, but stream `{ref.name}` declares no event time",
-            f'add `eventtime = {{ column = "…", type = "…" }}` to [streams.{ref.name}] (types: '
-            f"{', '.join(context.types.list())}), `event_time_field` to the transform, or "
-            "`WINDOW … ON <column>` to the SQL",
-        )  # fmt: skip
-    declared = stream.eventtime
-    what = f"`eventtime.column` `{declared.column}`"
-    column = _column_of(context, ref, declared.column, "EVENTTIME_COLUMN_NOT_FOUND", what)
-    known = context.types.resolve(declared.type).name
-    step = _config_step(context, "stream_column", column, known, strict=declared.strict)
-    return _with_fallbacks(step, ref.columns, stream.format)
+def _types_for(context: PlanContext, column: Column) -> list[str]:
+    return [name for name in context.types.list() if context.types.resolve(name).parser.takes(column.type)]
 
 
-def _column_of(context: ChainContext, ref: StreamRef, name: str, code: str, what: str) -> Column:
+def _column_of(context: PlanContext, ref: StreamRef, name: str, code: str, key: str) -> Column:
     """The column in the stream's schema; a stream of unknown schema is taken at its word."""
-    if not ref.columns:
-        return Column(name, "")
-    column = find_column(ref.columns, name)
+    column = find_column(ref.columns, name) if ref.columns else Column(name, "")
     if column is None:
-        valid = nearest(name, [known.name for known in ref.columns])
-        raise plan_error(context.bound, code, f"{what} is not a column of stream `{ref.name}`", f"its columns: {valid}")
+        hint = f"its columns: {nearest(name, [known.name for known in ref.columns])}"
+        raise context.error(code, f"stream `{ref.name}` has no column `{name}`", hint, key=key)
     return column
 
 
-def _config_step(
-    context: ChainContext, origin: Literal["config_field", "stream_column"], column: Column, known: str | None,
-    *, strict: bool | None,
-) -> TimeStep:  # fmt: skip
-    guessed = known or _TYPE_OF_COLUMN.get((column.type or "TIMESTAMP").upper())
-    if guessed is None:
-        raise plan_error(
-            context.bound, "EVENTTIME_TYPE_NEEDED",
-            f"`event_time_field` `{column.name}` is {column.type}, and its unit is not declared",
-            f'declare it on the stream: `eventtime = {{ column = "{column.name}", type = "…" }}` (types: '
-            f"{', '.join(context.types.list())})",
-        )  # fmt: skip
-    is_strict = strict if strict is not None else context.options.eventtime.strict
-    return TimeStep(origin, quote(column.name), guessed, (column.name,), "error" if is_strict else "next")
+def _config_step(origin: Origin, column: Column, kind: str, *, strict: bool) -> TimeStep:
+    return TimeStep(
+        origin, quote(column.name), kind, column.type or None, (column.name,), "error" if strict else "next"
+    )
 
 
 def _with_fallbacks(step: TimeStep, columns: Sequence[Column], format_name: str | None) -> tuple[TimeStep, ...]:
-    """The metadata a source may carry, then processing time; a strict step has nothing after it."""
+    """Metadata that the source may carry, then processing time; a strict step has nothing after it."""
     if step.on_failure == "error":
         return (step,)
     found = [column for name in METADATA_COLUMNS if (column := find_column(columns, name))]
-    metadata = [
-        TimeStep("metadata", quote(column.name), _TYPE_OF_COLUMN[column.type.upper()], (column.name,))
-        for column in found
-        if column.type.upper() in _TYPE_OF_COLUMN and quote(column.name) != step.text
-    ]
-    stamp = [TimeStep("source", SOURCE_TIME, "timestamp")] if format_name in STAMPING_FORMATS else []
-    return (step, *metadata, *stamp, _PROCESSING_TIME)
+    readable = [column for column in found if column.type in _TYPE_OF_COLUMN and column.name not in step.columns]
+    metadata = [_config_step("metadata", column, _TYPE_OF_COLUMN[column.type], strict=False) for column in readable]
+    stamp = [TimeStep("source", SOURCE_TIME, "timestamp", "TIMESTAMP")] if format_name in STAMPING_FORMATS else []
+    return (step, *metadata, *stamp, PROCESSING_TIME_STEP)
 
 
-def _format_of(context: ChainContext, ref: StreamRef) -> str | None:
+def _format_of(context: PlanContext, ref: StreamRef) -> str | None:
     stream = context.streams.get(ref.name)
     return stream.format if stream else None

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from windowpane.plan.describe import describe_emit, describe_order, describe_window
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.parts import SideRoute, describe_output
-from windowpane.plan.timing import TimeMode, TimeStep
+from windowpane.plan.steps import TimeStep
+from windowpane.plan.timing import TimeMode
 from windowpane.sql.query import AggregateCall, Column, Emit, Expr, GroupKey, OrderKey, Output, StaticJoin, Window
 from windowpane.time import format_duration
 
@@ -80,11 +81,10 @@ class LogicalDedupe(UnaryNode):
     """Rows whose key was seen within the horizon are duplicates."""
 
     keys: tuple[GroupKey, ...]
-    within_us: int | None
+    within_us: int
 
     def properties(self) -> Properties:
-        within = None if self.within_us is None else format_duration(self.within_us)
-        return shown(keys=tuple(key.label for key in self.keys), within=within)
+        return shown(keys=tuple(key.label for key in self.keys), within=format_duration(self.within_us))
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ class _Lowering:
             case logical.LogicalWindow():
                 return self.window(node)
             case logical.LogicalRows():
-                return self.released(node.child)
+                carried = tuple(column_use(column) for column in node.carried)
+                return physical.PhysicalRows(self.released(node.child), carried)
         raise InternalError("PLAN_SHAPE", f"{node.name} stands where no window or result can be")
 
     def window(self, node: logical.LogicalWindow) -> PlanNode:

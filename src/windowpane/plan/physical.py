@@ -19,7 +19,8 @@ from windowpane.plan.parts import (
     describe_output,
     labels,
 )
-from windowpane.plan.timing import LateRule, TimeStep
+from windowpane.plan.steps import TimeStep
+from windowpane.plan.timing import LateRule
 from windowpane.sql.query import Column, Expr, OrderKey, Output, StaticJoin
 from windowpane.time import format_duration
 
@@ -143,10 +144,10 @@ class PhysicalDedupe(UnaryNode):
     """A row whose key was seen within the horizon leaves as `duplicate`."""
 
     keys: tuple[ColumnUse, ...]
-    within_us: int | None
+    within_us: int
 
     def properties(self) -> Properties:
-        return shown(keys=labels(self.keys), within=describe_limit(self.within_us))
+        return shown(keys=labels(self.keys), within=format_duration(self.within_us))
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,16 @@ class PhysicalWindow(UnaryNode):
 
     def properties(self) -> Properties:
         return self.window.properties() | shown(carried=labels(self.carried))
+
+
+@dataclass(frozen=True)
+class PhysicalRows(UnaryNode):
+    """A query without a window: each row as it is released."""
+
+    carried: tuple[ColumnUse, ...]
+
+    def properties(self) -> Properties:
+        return shown(carried=labels(self.carried))
 
 
 @dataclass(frozen=True)

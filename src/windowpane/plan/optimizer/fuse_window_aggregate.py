@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.core.accumulators import resolve
-from windowpane.core.windows import Count, Sliding
+from windowpane.core.windows import Count, Sliding, State
 from windowpane.plan.node import PlanNode, rewrite
-from windowpane.plan.parts import Aggregation, PhysicalCall, WindowPlan
+from windowpane.plan.parts import Aggregation, WindowPlan
 from windowpane.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation, PhysicalWindow
 
 
 def fuse_window_aggregate(root: PlanNode) -> PlanNode:
     """Fold rows into accumulators as they come, instead of keeping them until the window closes.
 
-    Possible when every accumulator is incremental; where windows overlap row by row (sliding, count with a step below
-    its count) each must also aggregate ranges, and groups must be the partitions. Otherwise the reason is kept.
+    Tumbling, hopping and session windows need incremental accumulators for that; with a quota, or when groups are
+    emitted before the window closes, they are fused whatever the accumulators are, since both look at open groups.
+    Sliding windows need accumulators that aggregate ranges, and groups that are the partitions. Otherwise the reason why
+    not is kept for EXPLAIN.
 
     Before: PhysicalAggregation calls=[count(*) AS _a0] over PhysicalTumblingWindow window=tumbling(10s)
     After:  PhysicalStreamingAggregation window=tumbling(10s) calls=[count(*) AS _a0]
@@ -34,27 +36,20 @@ def _fused(node: PlanNode) -> PlanNode:
 
 
 def _why_not(window: WindowPlan, aggregation: Aggregation) -> str | None:
-    overlapping = _overlaps_by_row(window)
-    for call in aggregation.calls:
-        if not resolve(call.function).incremental:
-            return f"{call.text} needs all rows"
-        if overlapping and not _aggregates_ranges(call):
-            return f"{call.text} cannot aggregate overlapping ranges"
-    inner = [key.label for key in aggregation.keys if key.column not in window.partition_by]
-    if overlapping and inner:
-        return f"{', '.join(inner)} is grouped inside each window"
-    return None
-
-
-def _overlaps_by_row(window: WindowPlan) -> bool:
     match window.spec:
         case Sliding():
-            return True
-        case Count(count=count, step=step):
-            return step < count
-    return False
+            return _why_not_sliding(window, aggregation)
+        case Count() | State():
+            return "which rows make a window is known only when it is complete"
+    if aggregation.emit.mode != "close" or aggregation.max_groups is not None:
+        return None
+    needing = [call.text for call in aggregation.calls if not resolve(call.function).incremental]
+    return f"{needing[0]} needs all rows" if needing else None
 
 
-def _aggregates_ranges(call: PhysicalCall) -> bool:
-    """A DISTINCT form keeps a set, which ranges cannot share."""
-    return resolve(call.function).ranged and not call.distinct
+def _why_not_sliding(window: WindowPlan, aggregation: Aggregation) -> str | None:
+    for call in aggregation.calls:
+        if call.distinct or not resolve(call.function).ranged:
+            return f"{call.text} cannot aggregate overlapping ranges"
+    inner = [key.label for key in aggregation.keys if key.column not in window.partition_by]
+    return f"{', '.join(inner)} is grouped inside each window" if inner else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from windowpane.plan.node import PlanNode, find, rewrite
 from windowpane.plan.parts import ColumnUse, PhysicalCall
-from windowpane.plan.physical import PhysicalAggregation, PhysicalDedupe, PhysicalProject, PhysicalWindow
+from windowpane.plan.physical import PhysicalAggregation, PhysicalDedupe, PhysicalProject, PhysicalRows, PhysicalWindow
 
 
 def share_inputs(root: PlanNode) -> PlanNode:
@@ -31,6 +31,8 @@ def _renamed(node: PlanNode, names: dict[str, str]) -> PlanNode:
             return replace(node, columns=columns, where=names.get(node.where, node.where) if node.where else None)
         case PhysicalWindow():
             return replace(node, window=node.window.renamed(names), carried=_uses(node.carried, names))
+        case PhysicalRows():
+            return replace(node, carried=_uses(node.carried, names))
         case PhysicalDedupe():
             return replace(node, keys=_uses(node.keys, names))
         case PhysicalAggregation():

@@ -1,0 +1,45 @@
+"""What a plan is made from: the bound query and the settings of its streams, its pipeline and its transform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from windowpane.config import Options, Stream, Transform
+from windowpane.core.windows import Hopping, Session, Tumbling
+from windowpane.errors import PlanError, Span
+from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.sql.query import BoundQuery, StreamRef
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """Everything planning may look at. `name` is the transform's."""
+
+    bound: BoundQuery
+    streams: Mapping[str, Stream]
+    options: Options
+    transform: Transform
+    types: EventtimeTypes
+    name: str
+
+    def refs(self) -> Sequence[StreamRef]:
+        """The streams in FROM order, one per branch of a union."""
+        relation = self.bound.relation
+        return [branch.stream for branch in relation.branches] or list(relation.streams)
+
+    @property
+    def releases_in_order(self) -> bool:
+        """Sliding, count, state and plain rows are released by (ts, arrival); the other windows need no order."""
+        window = self.bound.window
+        return window is None or not isinstance(window.spec, Tumbling | Hopping | Session)
+
+    def error(
+        self, code: str, message: str, hint: str, *, span: Span | None = None, key: str | None = None
+    ) -> PlanError:
+        """An error at a place of the query, or at a key of the configuration."""
+        return PlanError(code, message, hint, sql=self.bound.text, span=span, key=key)
+
+    def own_key(self, key: str) -> str:
+        """The path of a key of this transform."""
+        return f"transforms.{self.name}.{key}"

@@ -1,0 +1,45 @@
+"""The steps by which a row's event time is looked for, as plan nodes carry them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Origin: TypeAlias = Literal["sql_override", "config_field", "stream_column", "metadata", "source", "processing_time"]
+
+
+@dataclass(frozen=True)
+class TimeStep:
+    """One place to take a row's event time from. `type` is a name of the event-time registry.
+
+    `text` is Spark SQL over `columns` (empty for processing time). `on_failure`: a row without a readable value goes on
+    to the next step, or is an error row.
+    """
+
+    origin: Origin
+    text: str = ""
+    type: str = ""
+    column_type: str | None = None
+    columns: tuple[str, ...] = ()
+    on_failure: Literal["next", "error"] = "next"
+
+    def describe(self) -> str:
+        if self.origin == "processing_time":
+            return "processing_time"
+        strict = " or error" if self.on_failure == "error" else ""
+        return f"{self.origin}({self.text}: {self.type}){strict}"
+
+
+@dataclass(frozen=True)
+class TimeChains:
+    """`top` is resolved over the columns of FROM; otherwise each stream has its own chain, over its own columns."""
+
+    top: tuple[TimeStep, ...] = ()
+    per_stream: tuple[tuple[TimeStep, ...], ...] = ()
+
+
+PROCESSING_TIME_STEP = TimeStep("processing_time")
+PROCESSING_TIME = TimeChains(top=(PROCESSING_TIME_STEP,))
+
+SOURCE_TIME = "_source_ts"
+"""The column in which a source that stamps its rows (Kafka) hands over the stamp; NULL where it has none."""
