@@ -7,7 +7,15 @@ from windowpane.core.accumulators.base import (
     Inputs,
     RangedAccumulator,
 )
-from windowpane.core.accumulators.registry import build_accumulator, names, register, resolve, state_bytes
+from windowpane.core.accumulators.registry import (
+    build_accumulator,
+    keeps_set,
+    names,
+    register,
+    resolve,
+    state_bytes,
+)
+from windowpane.core.accumulators.user import UserAggregate
 
 __all__ = [
     "Accumulator",
@@ -15,7 +23,9 @@ __all__ = [
     "Evaluated",
     "Inputs",
     "RangedAccumulator",
+    "UserAggregate",
     "build_accumulator",
+    "keeps_set",
     "names",
     "register",
     "resolve",

@@ -125,3 +125,15 @@ def rounded(parts: Sequence[Float64s], count: int) -> Float64s:
     nudged = top + 2 * below
     half_way = (2 * below == nudged - top) & (np.sign(below) * np.sign(tail) > 0)
     return np.where(half_way, nudged, top)
+
+
+def compensated(terms: Sequence[Float64s]) -> Float64s:
+    """The total of terms as if added in four times the precision of doubles (Ogita, Rump, Oishi)."""
+    held = list(terms)
+    for _ in range(3):
+        for index in range(1, len(held)):
+            held[index], held[index - 1] = two_sum(held[index], held[index - 1])
+    total = np.zeros_like(held[0])
+    for term in held:
+        total = total + term
+    return total

@@ -9,13 +9,15 @@ import pyarrow as pa
 
 from windowpane.core.accumulators import expansions
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Float64s, Int64s, flatten_lists, physical, to_arrow, validity
+from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, flatten_lists, physical, to_arrow, validity
 from windowpane.core.accumulators.ranges import range_counts
 from windowpane.core.groups import Groups
 
 _HUGE = 2.0**900
-_SHRINK = 2.0**-200
-_GROW = 2.0**200
+GROWTH_BITS = 200
+"""`huge` holds values times 2 to the minus this."""
+_SHRINK = 2.0**-GROWTH_BITS
+_GROW = 2.0**GROWTH_BITS
 
 
 class FloatSumAccumulator:
@@ -49,15 +51,7 @@ class FloatSumAccumulator:
         return Evaluated(to_arrow(total_of(states), pa.float64(), validity(states[0])))
 
     def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
-        values, valid = as_doubles(inputs.args[0]), validity(inputs.args[0])
-        if valid is not None:
-            values = np.where(valid, values, 0.0)
-        special = np.zeros(len(low))
-        if not np.isfinite(expansions.largest_magnitude(values)):
-            special = _range_specials(values, low, high)
-            values = np.where(np.isfinite(values), values, 0.0)
-        present = range_counts(valid, low, high) > 0
-        return [to_arrow(special, pa.float64(), present), *_range_parts(values, low, high)]
+        return fold_ranges([as_doubles(inputs.args[0])], validity(inputs.args[0]), low, high)
 
 
 def as_doubles(array: pa.Array) -> Float64s:
@@ -75,6 +69,23 @@ def fold_doubles(values: Float64s, groups: Groups) -> list[pa.Array]:
         values, groups = values[rows], groups.take(rows)
     none = (np.zeros(0), np.zeros(0, np.int64))
     return [to_arrow(special, pa.float64(), present), *_fold_finite(values, groups, none)]
+
+
+def fold_ranges(columns: Sequence[Float64s], valid: Bools | None, low: Int64s, high: Int64s) -> list[pa.Array]:
+    """States of ranges of rows whose values are the sums of columns; only the first may hold what is not finite."""
+    values = columns[0] if valid is None else np.where(valid, columns[0], 0.0)
+    special = np.zeros(len(low))
+    if not np.isfinite(expansions.largest_magnitude(values)):
+        special = _range_specials(values, low, high)
+        values = np.where(np.isfinite(values), values, 0.0)
+    huge: list[Float64s] = []
+    if expansions.largest_magnitude(values) >= _HUGE:
+        large = np.abs(values) >= _HUGE
+        huge = expansions.range_sums(np.where(large, values, 0.0) * _SHRINK, low, high)
+        values = np.where(large, 0.0, values)
+    parts = [part for column in (values, *columns[1:]) for part in expansions.range_sums(column, low, high)]
+    present = range_counts(valid, low, high) > 0
+    return [to_arrow(special, pa.float64(), present), *(expansions.pack(each, len(low)) for each in (parts, huge))]
 
 
 def total_of(states: Sequence[pa.Array]) -> Float64s:
@@ -119,13 +130,3 @@ def _range_specials(values: Float64s, low: Int64s, high: Int64s) -> Float64s:
     with np.errstate(invalid="ignore"):
         total: Float64s = found[0] + found[1] + found[2]
     return total
-
-
-def _range_parts(values: Float64s, low: Int64s, high: Int64s) -> list[pa.Array]:
-    huge: list[Float64s] = []
-    if expansions.largest_magnitude(values) >= _HUGE:
-        large = np.abs(values) >= _HUGE
-        huge = expansions.range_sums(np.where(large, values, 0.0) * _SHRINK, low, high)
-        values = np.where(large, 0.0, values)
-    parts = expansions.range_sums(values, low, high)
-    return [expansions.pack(parts, len(low)), expansions.pack(huge, len(low))]

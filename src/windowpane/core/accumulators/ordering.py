@@ -10,7 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.core.accumulators.columns import Bools, Values, numpy_dtype, physical, to_arrow, validity
+from windowpane.core.accumulators.columns import (
+    Bools,
+    Int64s,
+    Values,
+    canonical_floats,
+    numpy_dtype,
+    physical,
+    to_arrow,
+    validity,
+)
 from windowpane.core.accumulators.types import is_boolean, is_float
 
 
@@ -66,3 +75,13 @@ def extreme_of(dtype: np.dtype[Any], *, largest: bool) -> Extreme:
         return Extreme(np.maximum, -np.inf) if largest else Extreme(np.fmin, np.nan)
     limits = np.iinfo(dtype)
     return Extreme(np.maximum, limits.min) if largest else Extreme(np.minimum, limits.max)
+
+
+def sortable_integers(array: pa.Array) -> Int64s:
+    """int64 numbers in the order of the values, equal where they are; undefined where they are NULL."""
+    keys = order_keys(array).keys
+    if not np.issubdtype(keys.dtype, np.floating):
+        return keys.astype(np.int64, copy=False)
+    # The bits of a float order it among its sign; negative ones run backwards.
+    bits = canonical_floats(keys.astype(np.float64)).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)

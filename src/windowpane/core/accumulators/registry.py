@@ -3,35 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from windowpane.core.accumulators import count, extremes, sums
+from windowpane.core.accumulators import (
+    booleans,
+    by_order,
+    collect,
+    count,
+    extremes,
+    percentiles,
+    positional,
+    quantiles,
+    sketches,
+    sums,
+    variance,
+)
 from windowpane.core.accumulators.base import Accumulator, AggregateFunction
+from windowpane.core.accumulators.distinct import DistinctAccumulator
+from windowpane.core.accumulators.user import UserAggregate, as_function
 from windowpane.errors import PlanError, nearest
 
 MANY = 255
 """As many arguments as anyone writes."""
 
+
+def _variance(name: str, *, sample: bool, root: bool) -> AggregateFunction:
+    def build(types: Sequence[pa.DataType], params: Sequence[object]) -> Accumulator:  # noqa: ARG001
+        return variance.build_variance(name, types, sample=sample, root=root)
+
+    return AggregateFunction(name, 1, 1, build, ranged=True)
+
+
+_ranged = partial(AggregateFunction, ranged=True)
+_whole = partial(AggregateFunction, incremental=False)
+
 _BUILT_IN = (
-    AggregateFunction("count", 0, MANY, count.build_count, ranged=True),
-    AggregateFunction("count_if", 1, 1, count.build_count_if, ranged=True),
-    AggregateFunction("sum", 1, 1, sums.build_sum, ranged=True),
-    AggregateFunction("avg", 1, 1, sums.build_avg, ranged=True),
-    AggregateFunction("min", 1, 1, extremes.build_min, ranged=True),
-    AggregateFunction("max", 1, 1, extremes.build_max, ranged=True),
+    _ranged("count", 0, MANY, count.build_count),
+    _ranged("count_if", 1, 1, count.build_count_if),
+    _ranged("sum", 1, 1, sums.build_sum),
+    _ranged("avg", 1, 1, sums.build_avg),
+    _ranged("min", 1, 1, extremes.build_min),
+    _ranged("max", 1, 1, extremes.build_max),
+    _variance("var_samp", sample=True, root=False),
+    _variance("var_pop", sample=False, root=False),
+    _variance("stddev_samp", sample=True, root=True),
+    _variance("stddev_pop", sample=False, root=True),
+    _ranged("first", 1, 2, positional.build_first, params=1),
+    _ranged("last", 1, 2, positional.build_last, params=1),
+    _ranged("any_value", 1, 2, positional.build_first, params=1),
+    _ranged("min_by", 2, 2, by_order.build_min_by),
+    _ranged("max_by", 2, 2, by_order.build_max_by),
+    _ranged("bool_and", 1, 1, booleans.build_bool_and),
+    _ranged("bool_or", 1, 1, booleans.build_bool_or),
+    _whole("collect_list", 1, 1, collect.build_collect_list),
+    _whole("collect_set", 1, 1, collect.build_collect_set),
+    _whole("median", 1, 1, percentiles.build_median),
+    _whole("percentile", 2, 2, percentiles.build_percentile, params=1),
+    AggregateFunction("approx_count_distinct", 1, 2, sketches.build_approx_count_distinct, params=1),
+    AggregateFunction("approx_percentile", 2, 3, quantiles.build_approx_percentile, params=2),
 )
-_ALIASES = {"mean": "avg"}
+_ALIASES = {
+    "mean": "avg",
+    "variance": "var_samp",
+    "stddev": "stddev_samp",
+    "std": "stddev_samp",
+    "first_value": "first",
+    "last_value": "last",
+    "every": "bool_and",
+    "some": "bool_or",
+    "any": "bool_or",
+    "array_agg": "collect_list",
+    "percentile_approx": "approx_percentile",
+}
+_SAME_WITH_DISTINCT = frozenset(
+    {"min", "max", "first", "last", "any_value", "min_by", "max_by", "bool_and", "bool_or"}
+    | {"collect_set", "approx_count_distinct"}
+)
+"""Aggregates that a repeated value does not change: they stay as cheap, and as ranged, as they are."""
 
 _functions = {function.name: function for function in _BUILT_IN}
 
 
-def register(function: AggregateFunction) -> None:
+def register(function: AggregateFunction | type[UserAggregate]) -> None:
     """Add an aggregate. A name that is taken is refused, with PlanError AGGREGATE_EXISTS."""
-    name = function.name.lower()
+    entry = function if isinstance(function, AggregateFunction) else as_function(function)
+    name = entry.name.lower()
     if name in _functions or name in _ALIASES:
-        raise PlanError("AGGREGATE_EXISTS", f"there is already an aggregate `{function.name}`", "give it another name")
-    _functions[name] = function
+        raise PlanError("AGGREGATE_EXISTS", f"there is already an aggregate `{entry.name}`", "give it another name")
+    _functions[name] = entry
 
 
 def names() -> list[str]:
@@ -48,15 +109,39 @@ def resolve(name: str) -> AggregateFunction:
     return function
 
 
+def keeps_set(function_name: str, *, distinct: bool) -> bool:
+    """True when the state of the call is a set of values: it has no `over_ranges`, even where the function is ranged."""
+    return distinct and resolve(function_name).name not in _SAME_WITH_DISTINCT
+
+
 def build_accumulator(
     function_name: str,
     arg_types: Sequence[pa.DataType],
     params: Sequence[object] = (),
-    distinct: bool = False,  # noqa: FBT001, FBT002
+    distinct: bool = False,  # noqa: FBT001, FBT002  # as in the SQL, between the name and the arguments
 ) -> Accumulator:
     """The accumulator of one call. `arg_types` are those of its columns, `params` its literals."""
     function = resolve(function_name)
-    return function.build(arg_types, params)
+    _check_arguments(function, function_name, len(arg_types), len(params))
+    inner = function.build(arg_types, params)
+    if not keeps_set(function_name, distinct=distinct):
+        return inner
+    if not function.takes_distinct or not arg_types:
+        raise PlanError("AGGREGATE_DISTINCT", f"`{function_name}` does not take DISTINCT here", "leave DISTINCT out")
+    return DistinctAccumulator(function_name, inner, arg_types)
+
+
+def _check_arguments(function: AggregateFunction, written: str, columns: int, params: int) -> None:
+    most = function.max_args - function.params
+    least = min(function.min_args, most)
+    if least <= columns <= most and function.min_args <= columns + params <= function.max_args:
+        return
+    wanted = str(function.min_args) if function.min_args == function.max_args else f"{function.min_args} or more"
+    raise PlanError(
+        "AGGREGATE_ARGUMENTS",
+        f"`{written}` does not take {columns + params} arguments",
+        f"it takes {wanted}, the last {function.params} of them literals" if function.params else f"it takes {wanted}",
+    )
 
 
 def state_bytes(states: Sequence[pa.Array]) -> int:

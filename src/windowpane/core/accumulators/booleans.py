@@ -1,0 +1,58 @@
+"""bool_and and bool_or: the state is the answer so far, NULL before the first value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.columns import Bools, Int64s, physical, present_rows, to_arrow, validity
+from windowpane.core.accumulators.ranges import range_counts
+from windowpane.core.accumulators.types import is_boolean, require
+from windowpane.core.groups import Groups
+
+
+class BooleanAccumulator:
+    """One value equal to `decider` decides: True for bool_or, False for bool_and."""
+
+    output_type = pa.bool_()
+    state_types: Sequence[pa.DataType] = (pa.bool_(),)
+
+    def __init__(self, *, decider: bool) -> None:
+        self._decider = decider
+
+    def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
+        return [self._fold(inputs.args[0], groups)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return [self._fold(states[0], groups)]
+
+    def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
+        return Evaluated(states[0])
+
+    def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
+        flags, valid = physical(inputs.args[0]), validity(inputs.args[0])
+        deciding = flags == self._decider
+        decided = range_counts(deciding if valid is None else deciding & valid, low, high) > 0
+        return [self._answer(decided, range_counts(valid, low, high) > 0)]
+
+    def _fold(self, array: pa.Array, groups: Groups) -> pa.Array:
+        flags, groups = present_rows(array, groups)
+        decided = np.zeros(groups.count, np.bool_)
+        decided[groups.ids[flags == self._decider]] = True
+        return self._answer(decided, groups.sizes > 0)
+
+    def _answer(self, decided: Bools, present: Bools) -> pa.Array:
+        return to_arrow(decided == self._decider, pa.bool_(), present)
+
+
+def build_bool_and(types: Sequence[pa.DataType], params: Sequence[object]) -> BooleanAccumulator:  # noqa: ARG001
+    require("bool_and", types[0], is_boolean, "BOOLEAN")
+    return BooleanAccumulator(decider=False)
+
+
+def build_bool_or(types: Sequence[pa.DataType], params: Sequence[object]) -> BooleanAccumulator:  # noqa: ARG001
+    require("bool_or", types[0], is_boolean, "BOOLEAN")
+    return BooleanAccumulator(decider=True)
