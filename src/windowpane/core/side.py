@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,7 +95,7 @@ def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
         "watermark": _instant(row["watermark_us"]),
         "window": None if start is None else {"start": _instant(start), "end": _instant(end)},
         "group_key": _jsonable(row["group_key"]),
-        "original_event": _jsonable(row["original_event"]),
+        "original_event": _original(row["original_event"]),
         "error_detail": row["error_detail"],
         "plan_id": plan_id,
         "shard": _shard_number(row["shard"]),
@@ -105,6 +106,11 @@ def _shard_number(shard: object) -> object:
     """A shard is named `stream/number`; the record has the number."""
     number = str(shard).rpartition("/")[2]
     return int(number) if number.isdigit() else shard
+
+
+def _original(event: object) -> object:
+    """Events travel as JSON text."""
+    return json.loads(event) if isinstance(event, str) else _jsonable(event)
 
 
 def _instant(us: object) -> str | None:

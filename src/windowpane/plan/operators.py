@@ -1,0 +1,166 @@
+"""From a physical plan to the core's operators. The same for every host: the test harness and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.aggregation import Aggregator, Call
+from windowpane.core.emission import EmitPolicy
+from windowpane.core.operators.aggregation import Aggregation, PlainRows, RowEmission
+from windowpane.core.operators.aligned import AlignedPlan
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.counted import CountWindow
+from windowpane.core.operators.dedupe import Dedupe
+from windowpane.core.operators.row_windows import AlignedRowWindow, SessionRowWindow
+from windowpane.core.operators.session_aggregation import (
+    MergeSessionAggregation,
+    PartialSessionAggregation,
+    SessionPlan,
+)
+from windowpane.core.operators.sliding import SlidingAggregation, SlidingWindow
+from windowpane.core.operators.stateful import StateWindow
+from windowpane.core.operators.streaming_aggregation import MergeAggregation, PartialAggregation
+from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
+from windowpane.core.side import Key
+from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
+from windowpane.plan import parts, physical
+from windowpane.plan.node import PlanNode, find
+from windowpane.sql.query import Emit
+
+
+def row_aliases(root: PlanNode) -> dict[str, str]:
+    """The columns that operators read, each with the column of the input projection that it is."""
+    found: dict[str, str] = {}
+    aggregation, window = find_aggregation(root), find_window(root)
+    uses = [*(aggregation.keys if aggregation else ()), *_carried(root)]
+    dedupe = find(root, physical.PhysicalDedupe)
+    uses += dedupe.keys if dedupe else ()
+    found |= {use.name: use.column for use in uses}
+    if window is not None:
+        flags = {c.WHEN: window.when, c.OPEN: window.open, c.CLOSE: window.emit}
+        found |= {name: column for name, column in flags.items() if column is not None}
+    return found
+
+
+def find_aggregation(root: PlanNode) -> parts.Aggregation | None:
+    fused = find(root, physical.PhysicalStreamingAggregation)
+    unfused = find(root, physical.PhysicalAggregation)
+    node = fused or unfused
+    return node.aggregation if node else None
+
+
+def find_window(root: PlanNode) -> parts.WindowPlan | None:
+    fused = find(root, physical.PhysicalStreamingAggregation)
+    node = fused or find(root, physical.PhysicalWindow)
+    return node.window if node else None
+
+
+def _carried(root: PlanNode) -> tuple[parts.ColumnUse, ...]:
+    """What a query without aggregates keeps of each row."""
+    window = find(root, physical.PhysicalWindow)
+    if window is not None:
+        return window.carried
+    rows = find(root, physical.PhysicalRows)
+    return rows.carried if rows else ()
+
+
+def build_operators(
+    root: PlanNode, schema: pa.Schema, *, streams: Collection[str] = (), data_driven: bool = True
+) -> list[Operator]:
+    """The operators of a plan, in order, for rows of `schema` (internal names, as `row_aliases` gives them)."""
+    aggregation = find_aggregation(root)
+    keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
+    operators: list[Operator] = [_watermark(root, keys, streams, data_driven=data_driven)]
+    dedupe = find(root, physical.PhysicalDedupe)
+    if dedupe is not None:
+        slack_us = _slack_us(find_window(root))
+        by = [use.name for use in dedupe.keys]
+        operators.append(Dedupe(by, dedupe.within_us, slack_us=slack_us, keys=keys))
+    return operators + _window_operators(root, keys, schema)
+
+
+def _watermark(root: PlanNode, keys: tuple[Key, ...], streams: Collection[str], *, data_driven: bool) -> Operator:
+    event_time = find(root, physical.PhysicalEventtimeWatermark)
+    if event_time is None:
+        return ProcessTimeWatermark(keys)
+    return EventtimeWatermark(
+        lag_us=event_time.lag_us,
+        streams=streams,
+        idle_timeout_us=event_time.idle_timeout_us,
+        max_future_skew_us=event_time.max_future_skew_us,
+        ordered=event_time.ordered,
+        row_rule=event_time.late_rule == "row",
+        data_driven=data_driven,
+        keys=keys,
+    )
+
+
+def _slack_us(window: parts.WindowPlan | None) -> int:
+    """How far behind the watermark a row may be and still count."""
+    match window.spec if window else None:
+        case Tumbling(size_us=width) | Hopping(size_us=width) | Session(gap_us=width):
+            assert window is not None
+            return width + window.allowed_lateness_us
+        case _:
+            return 0
+
+
+def _window_operators(root: PlanNode, keys: tuple[Key, ...], schema: pa.Schema) -> list[Operator]:
+    window, aggregation = find_window(root), find_aggregation(root)
+    if window is None:
+        return [PlainRows()]
+    if aggregation is None:
+        return [_row_window(window, ()), RowEmission()]
+    aggregator = Aggregator([_call(call) for call in aggregation.calls], [key.name for key in keys], schema)
+    fused = find(root, physical.PhysicalStreamingAggregation)
+    if fused is None:
+        return [_row_window(window, keys), Aggregation(keys, aggregator)]
+    return _streaming(window, keys, aggregator, _policy(aggregation.emit), aggregation.max_groups)
+
+
+def _streaming(
+    window: parts.WindowPlan,
+    keys: tuple[Key, ...],
+    aggregator: Aggregator,
+    policy: EmitPolicy,
+    max_groups: int | None,
+) -> list[Operator]:
+    match window.spec:
+        case Tumbling() | Hopping():
+            aligned = AlignedPlan(window.spec, keys, window.allowed_lateness_us, max_groups)
+            return [PartialAggregation(aligned, aggregator), MergeAggregation(aligned, aggregator, policy)]
+        case Session(gap_us=gap_us):
+            session = SessionPlan(gap_us, keys, window.allowed_lateness_us)
+            return [
+                PartialSessionAggregation(session, aggregator),
+                MergeSessionAggregation(session, aggregator, policy),
+            ]
+        case Sliding():
+            conditional = window.when is not None
+            return [SlidingAggregation(window.spec, window.partition_by, keys, aggregator, conditional=conditional)]
+    raise AssertionError(f"{window.spec} is never fused")
+
+
+def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...]) -> Operator:
+    match window.spec:
+        case Tumbling() | Hopping():
+            return AlignedRowWindow(AlignedPlan(window.spec, keys, window.allowed_lateness_us))
+        case Session(gap_us=gap_us):
+            return SessionRowWindow(SessionPlan(gap_us, keys, window.allowed_lateness_us))
+        case Sliding():
+            return SlidingWindow(window.spec, window.partition_by, conditional=window.when is not None)
+        case Count():
+            return CountWindow(window.spec, window.partition_by)
+        case State():
+            return StateWindow(window.spec, window.partition_by)
+
+
+def _call(call: parts.PhysicalCall) -> Call:
+    return Call(call.name, call.function, call.args, call.params, call.distinct, call.filter)
+
+
+def _policy(emit: Emit) -> EmitPolicy:
+    return EmitPolicy(emit.mode != "close", emit.every_us)

@@ -1,0 +1,51 @@
+"""Spark SQL expressions evaluated by DuckDB over Arrow tables, row for row. What has no exact translation is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+
+from windowpane.sql import to_duckdb
+
+ROW = "_row"
+"""The number of a row: results come back in its order."""
+
+
+class Expressions:
+    """One DuckDB connection, in UTC."""
+
+    def __init__(self) -> None:
+        self._duckdb = duckdb.connect(":memory:")
+        self._duckdb.execute("SET TimeZone = 'UTC'")
+        self._translated: dict[str, str] = {}
+
+    def register(self, name: str, table: pa.Table) -> None:
+        """Make a static table known under `name`."""
+        self._duckdb.register(name, table)
+
+    def translate(self, text: str) -> str:
+        """DuckDB's spelling of a Spark SQL expression; SqlError UNSUPPORTED_IN_HARNESS when there is none."""
+        if text not in self._translated:
+            self._translated[text] = to_duckdb(text)
+        return self._translated[text]
+
+    def select(self, table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+        """Each named expression over the rows of `table`. An expression that fails on a row is NULL there."""
+        items = [f"TRY({self.translate(text)}) AS {quoted(name)}" for name, text in columns.items()]
+        return self.query(f"SELECT {', '.join(items)} FROM input", table) if items else table.select([])
+
+    def query(self, sql: str, table: pa.Table) -> pa.Table:
+        """A DuckDB query over `input`, which is `table`."""
+        self._duckdb.register("input", table)
+        try:
+            result: pa.Table = self._duckdb.sql(sql).to_arrow_table()
+        finally:
+            self._duckdb.unregister("input")
+        return result
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB quotes it."""
+    return '"' + name.replace('"', '""') + '"'

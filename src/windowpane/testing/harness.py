@@ -1,0 +1,226 @@
+"""Harness: a windowed query run in milliseconds, without a JVM.
+
+Parsing, planning and operators are the product's own. Only expressions are evaluated by DuckDB instead of Spark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from windowpane.config import parse_options, parse_stream, parse_table, parse_transform
+from windowpane.core import blob, side
+from windowpane.core.accounting import Accounting
+from windowpane.core.chain import BatchResult, Chain
+from windowpane.core.side import Key
+from windowpane.errors import ConfigError, StateError, nearest
+from windowpane.plan.build import Plan, plan_query
+from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.operators import build_operators, find_aggregation
+from windowpane.sql import Catalog, bind, parse_schema
+from windowpane.sql.query import Column
+from windowpane.testing.decode import RowsLike, decode
+from windowpane.testing.expressions import Expressions
+from windowpane.testing.inputs import InputEvaluator, Pushed
+from windowpane.testing.outputs import OutputEvaluator, as_python
+from windowpane.time import from_datetime, to_datetime
+
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one micro-batch gave."""
+
+    rows: list[dict[str, object]] = field(default_factory=list)
+    """Results, as Spark would return them."""
+    side: list[dict[str, object]] = field(default_factory=list)
+    """Rows that reached no result, as ADR-0001 records."""
+    watermark: dt.datetime | None = None
+    accounting: Accounting = field(default_factory=Accounting)
+    table: pa.Table | None = None
+    """The results in Arrow; None when there are none."""
+
+
+class Harness:
+    """Runs one query. Every call is one micro-batch; all of it is deterministic but for the clock's start.
+
+    `options` and `transform` take the keys of pipeline.toml's `[options]` and `[transforms.NAME]`, `streams` those of
+    `[streams.NAME]`; dotted keys mean nested ones. `tables` are static: `{"schema": …, "rows": [...]}`. With
+    `watermark="manual"` only `advance_watermark` moves it. `now` is the processing time to start with; without it, it is
+    the machine's. It moves by `advance_clock` alone.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        *,
+        streams: Mapping[str, Settings],
+        options: Settings | None = None,
+        transform: Settings | None = None,
+        watermark: str = "data",
+        tables: Mapping[str, Settings] | None = None,
+        now: dt.datetime | int | None = None,
+        eventtime_types: EventtimeTypes = EVENTTIME_TYPES,
+    ) -> None:
+        if watermark not in ("data", "manual"):
+            raise ConfigError("BAD_CHOICE", f'watermark="{watermark}" is not known', 'valid: "data", "manual"')
+        self._data_driven = watermark == "data"
+        self._clock_us = int(time.time() * 1_000_000) if now is None else _us(now)
+        self._arrivals = 0
+        self._finished = False
+        self._expressions = Expressions()
+        self._columns: dict[str, tuple[Column, ...]] = {}
+        self.plan = self._plan(sql, streams, options or {}, transform or {}, tables or {}, eventtime_types)
+        self._inputs = InputEvaluator(self.plan.physical, eventtime_types, self._expressions)
+        aggregation = find_aggregation(self.plan.physical)
+        keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
+        self._outputs = OutputEvaluator(self.plan.physical, self.plan.plan_id, keys, self._expressions)
+        self._streams = list(dict.fromkeys(ref.name for ref in self.plan.query.relation.streams))
+        schema = self._inputs.schema(self._pushed([], self._streams[0], "0"))
+        required = self._streams if len(self._streams) > 1 else ()
+        self._chain = Chain(
+            build_operators(self.plan.physical, schema, streams=required, data_driven=self._data_driven)
+        )
+
+    def _plan(
+        self,
+        sql: str,
+        streams: Mapping[str, Settings],
+        options: Settings,
+        transform: Settings,
+        tables: Mapping[str, Settings],
+        types: EventtimeTypes,
+    ) -> Plan:
+        configured = {name: parse_stream(name, dict(settings)) for name, settings in streams.items()}
+        for name, stream in configured.items():
+            if stream.schema_ is None:
+                raise ConfigError(
+                    "MISSING_KEY", f"stream `{name}` has no schema", 'give it one: "ts BIGINT, k STRING"',
+                    key=f"streams.{name}.schema",
+                )  # fmt: skip
+            self._columns[name] = parse_schema(stream.schema_)
+        catalog = Catalog(self._columns, {name: self._table(name, table) for name, table in tables.items()})
+        bound = bind(sql, catalog)
+        return plan_query(bound, configured, parse_options(dict(options)), parse_transform(dict(transform)), types)
+
+    def _table(self, name: str, settings: Settings) -> tuple[Column, ...]:
+        """Make a static table known to expressions, and give its columns."""
+        given = dict(settings)
+        rows = given.pop("rows", [])
+        table = parse_table(name, given)
+        columns = parse_schema(table.schema_ or "")
+        self._expressions.register(name, decode(rows, columns).table)  # type: ignore[arg-type]  # checked in decode
+        return columns
+
+    def push(self, rows: RowsLike, stream: str | None = None, shard: int | str = 0) -> Step:
+        """One micro-batch of rows of one shard. `stream` may be left out when the query has only one."""
+        name = self._stream(stream)
+        pushed = self._pushed(rows, name, str(shard))
+        batch = self._inputs.rows(pushed)
+        self._arrivals += batch.num_rows
+        return self._step(self._open_chain().run_batch(self._clock_us, [batch]))
+
+    def advance_watermark(self, when: dt.datetime | int) -> Step:
+        """Move the watermark to an instant (datetime, or microseconds since the epoch). It never moves back."""
+        return self._step(self._open_chain().run_batch(self._clock_us, advance_to_us=_us(when)))
+
+    def advance_clock(self, seconds: float) -> Step:
+        """Let processing time pass: idle shards, processing-time windows, EMIT EVERY."""
+        if seconds < 0:
+            raise ConfigError("BAD_DURATION", f"the clock cannot go back: advance_clock({seconds})")
+        self._clock_us += round(seconds * 1_000_000)
+        return self._step(self._open_chain().run_batch(self._clock_us))
+
+    def end(self) -> Step:
+        """Graceful end: buffered rows are released, every open window and pending lookahead is emitted."""
+        step = self._step(self._open_chain().end(self._clock_us))
+        self._finished = True
+        return step
+
+    @property
+    def clock(self) -> dt.datetime:
+        """Processing time now."""
+        return to_datetime(self._clock_us)
+
+    @property
+    def time_sources(self) -> dict[str, int]:
+        """How many rows got their event time from where."""
+        return dict(self._inputs.time_sources)
+
+    def snapshot(self) -> bytes:
+        """Everything the query remembers, in one blob."""
+        meta = {
+            "plan_id": self.plan.plan_id,
+            "clock_us": self._clock_us,
+            "arrivals": self._arrivals,
+            "finished": self._finished,
+            "time_sources": dict(self._inputs.time_sources),
+        }
+        chain = pa.RecordBatch.from_arrays([pa.array([self._chain.snapshot()], pa.large_binary())], ["chain"])
+        return blob.pack(blob.State(meta, {"chain": chain}))
+
+    @classmethod
+    def restore(cls, data: bytes, sql: str, **arguments: object) -> Harness:
+        """A harness that goes on where `snapshot` was taken. The query and arguments must be the same."""
+        harness = cls(sql, **arguments)  # type: ignore[arg-type]  # the arguments of __init__, passed on
+        harness._load(blob.unpack(data))
+        return harness
+
+    def _load(self, state: blob.State) -> None:
+        if state.meta["plan_id"] != self.plan.plan_id:
+            raise StateError(
+                "STATE_OTHER_QUERY",
+                f"the snapshot is of plan {state.meta['plan_id']}, this query is plan {self.plan.plan_id}",
+                "restore with the query that the snapshot was taken of",
+            )
+        self._clock_us, self._arrivals = int(str(state.meta["clock_us"])), int(str(state.meta["arrivals"]))
+        self._finished = bool(state.meta["finished"])
+        self._inputs.time_sources.update(state.meta["time_sources"])  # type: ignore[call-overload]
+        self._chain.restore(state.batches["chain"].column(0)[0].as_py())
+
+    def _open_chain(self) -> Chain:
+        if self._finished:
+            raise StateError("FINISHED", "this query has ended gracefully and takes no more rows", "start a new one")
+        return self._chain
+
+    def _stream(self, stream: str | None) -> str:
+        if stream is None and len(self._streams) == 1:
+            return self._streams[0]
+        by_name = {name.lower(): name for name in self._streams}
+        if stream is None or stream.lower() not in by_name:
+            raise ConfigError(
+                "UNKNOWN_STREAM",
+                f"the query reads no stream `{stream}`",
+                f"it reads: {nearest(stream or '', self._streams)}",
+            )
+        return by_name[stream.lower()]
+
+    def _pushed(self, rows: RowsLike, stream: str, shard: str) -> Pushed:
+        decoded = decode(rows, self._columns[stream])
+        return Pushed(stream, f"{stream}/{shard}", decoded, self._clock_us, self._arrivals)
+
+    def _step(self, result: BatchResult) -> Step:
+        tables, side_batches = [], list(result.side)
+        for emissions in result.emissions:
+            table, errors = self._outputs.results(emissions)
+            tables.append(table)
+            if errors is not None:
+                side_batches.append(errors)
+        records = [record for batch in side_batches for record in side.to_records(batch, self.plan.plan_id)]
+        whole = pa.concat_tables(tables) if tables else None
+        return Step(
+            as_python(whole) if whole is not None else [],
+            records,
+            None if result.watermark_us is None else to_datetime(result.watermark_us),
+            result.accounting,
+            whole,
+        )
+
+
+def _us(when: dt.datetime | int) -> int:
+    return from_datetime(when) if isinstance(when, dt.datetime) else when

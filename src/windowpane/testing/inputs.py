@@ -1,0 +1,182 @@
+"""The way into the operators without Spark: decoded rows of a stream to the columns that cross, as the plan says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.core import columns as c
+from windowpane.errors import InternalError, PlanError
+from windowpane.plan import physical
+from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.plan.node import PlanNode, find
+from windowpane.plan.operators import row_aliases
+from windowpane.plan.steps import TimeStep
+from windowpane.testing.decode import Decoded
+from windowpane.testing.expressions import ROW, Expressions
+
+FARTHEST_US = 2**62
+"""Event times beyond this (some 146,000 years) cannot be computed with, and are errors."""
+
+_TS, _TS_ERROR, _BRANCH_KEEP = physical.EVENT_TIME, physical.TIME_ERROR, "_branch_keep"
+HIDDEN = (ROW, _TS, _TS_ERROR, _BRANCH_KEEP)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A micro-batch of one stream's shard."""
+
+    stream: str
+    shard: str
+    decoded: Decoded
+    clock_us: int
+    first_arrival: int
+
+
+class InputEvaluator:
+    """Evaluates everything below the watermark: event time, joins, branches, the input projection."""
+
+    def __init__(self, root: PlanNode, types: EventtimeTypes, expressions: Expressions) -> None:
+        project = find(root, physical.PhysicalProject)
+        if project is None:
+            raise InternalError("PLAN_SHAPE", "the plan has no input projection")
+        self._project, self._types, self._expressions = project, types, expressions
+        self._aliases = row_aliases(root)
+        self.time_sources: Counter[str] = Counter()
+        """How many rows got their time from where."""
+
+    def rows(self, pushed: Pushed) -> pa.RecordBatch:
+        """The rows as operators take them."""
+        source = self._source(self._project.child, pushed)
+        if source is None:
+            raise InternalError("PLAN_SHAPE", f"no source of the plan reads stream `{pushed.stream}`")
+        projected = self._projected(source)
+        columns = self._core_columns(pushed, source, projected)
+        for name, column in self._aliases.items():
+            columns[name] = projected.column(column)
+        for name in projected.column_names:
+            columns.setdefault(name, projected.column(name))
+        table = pa.table(columns)
+        return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table.schema)
+
+    def schema(self, pushed: Pushed) -> pa.Schema:
+        """Types of the columns that cross, from an empty micro-batch."""
+        return self.rows(pushed).schema
+
+    def _projected(self, source: pa.Table) -> pa.Table:
+        """The input projection with its WHERE flag and error reason."""
+        columns = {column.name: column.expr.text for column in self._project.columns}
+        if self._project.error is not None:
+            columns[c.ERROR] = self._project.error.text
+        return self._expressions.select(source, columns | {ROW: ROW})
+
+    def _core_columns(self, pushed: Pushed, source: pa.Table, projected: pa.Table) -> dict[str, pa.Array]:
+        rows = source.column(ROW).to_numpy()
+        problems = pa.array(pushed.decoded.problems, pa.string()).take(pa.array(rows))
+        reason, detail = self._errors(source, projected, problems)
+        keep = self._keep(source, projected)
+        arrival = pushed.first_arrival + np.arange(len(rows), dtype=np.int64)
+        return {
+            c.TS: source.column(_TS),
+            c.ARRIVAL: pa.array(arrival),
+            c.SHARD: pa.repeat(pa.scalar(pushed.shard), len(rows)),
+            c.KEEP: keep,
+            c.ERROR: reason,
+            c.DETAIL: detail,
+            c.EVENT: pushed.decoded.events.take(pa.array(rows)),
+        }
+
+    def _keep(self, source: pa.Table, projected: pa.Table) -> pa.Array:
+        keep = pa.repeat(pa.scalar(value=True), source.num_rows)
+        if self._project.where is not None:
+            keep = pc.fill_null(projected.column(self._project.where), fill_value=False)
+        if _BRANCH_KEEP in source.column_names:
+            keep = pc.and_(keep, pc.fill_null(source.column(_BRANCH_KEEP), fill_value=False))
+        return keep
+
+    def _errors(self, source: pa.Table, projected: pa.Table, problems: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """First what could not be read, then what has no time, then what cannot be evaluated."""
+        undecodable = pc.if_else(problems.is_valid(), "decode_error", pa.scalar(None, pa.string()))
+        parts = [undecodable, source.column(_TS_ERROR)]
+        if c.ERROR in projected.column_names:
+            parts.append(projected.column(c.ERROR).cast(pa.string()))
+        return pc.coalesce(*parts), problems
+
+    def _source(self, node: PlanNode, pushed: Pushed) -> pa.Table | None:
+        """The rows of FROM for this stream, with the hidden columns; None where the node does not read it."""
+        match node:
+            case physical.PhysicalDataSource():
+                return self._data(node, pushed)
+            case physical.PhysicalEventTime():
+                below = self._source(node.child, pushed)
+                return None if below is None else self._timed(below, node.steps, pushed.clock_us)
+            case physical.PhysicalUnion():
+                found = (self._source(branch, pushed) for branch in node.branches)
+                return next((table for table in found if table is not None), None)
+            case physical.PhysicalBranch():
+                below = self._source(node.child, pushed)
+                return None if below is None else self._branch(node, below)
+            case physical.PhysicalStaticJoin():
+                below = self._source(node.child, pushed)
+                return None if below is None else self._joined(node, below)
+        raise InternalError("PLAN_SHAPE", f"the harness does not know {node.name}")
+
+    def _data(self, node: physical.PhysicalDataSource, pushed: Pushed) -> pa.Table | None:
+        if node.stream != pushed.stream:
+            return None
+        table, count = pushed.decoded.table, pushed.decoded.table.num_rows
+        table = table.append_column(ROW, pa.array(np.arange(count, dtype=np.int64)))
+        table = table.append_column(_TS, pa.repeat(pa.scalar(pushed.clock_us, pa.int64()), count))
+        return table.append_column(_TS_ERROR, pa.nulls(count, pa.string()))
+
+    def _timed(self, table: pa.Table, steps: tuple[TimeStep, ...], clock_us: int) -> pa.Table:
+        """Resolve each row's event time: the first step that yields a value wins."""
+        count = table.num_rows
+        times, reasons = pa.nulls(count, pa.int64()), pa.nulls(count, pa.string())
+        for step in steps:
+            values, failed = self._step(table, step, clock_us)
+            open_rows = pc.and_(times.is_null(), reasons.is_null())
+            found = pc.and_(open_rows, values.is_valid())
+            self.time_sources[step.origin] += int(pc.sum(found).as_py() or 0)
+            if step.on_failure == "error":
+                missing = pc.if_else(failed, "event_time_parse", "event_time_null")
+                reasons = pc.if_else(pc.and_(open_rows, values.is_null()), missing, reasons)
+            times = pc.if_else(found, values, times)
+        table = table.set_column(table.schema.get_field_index(_TS), _TS, times)
+        return table.set_column(table.schema.get_field_index(_TS_ERROR), _TS_ERROR, reasons)
+
+    def _step(self, table: pa.Table, step: TimeStep, clock_us: int) -> tuple[pa.Array, pa.Array]:
+        count = table.num_rows
+        if step.origin == "processing_time":
+            return pa.repeat(pa.scalar(clock_us, pa.int64()), count), pa.repeat(pa.scalar(value=False), count)
+        if step.origin == "source":
+            return pa.nulls(count, pa.int64()), pa.repeat(pa.scalar(value=False), count)
+        column = self._expressions.select(table, {"value": step.text}).column("value").combine_chunks()
+        parse = self._types.resolve(step.type).parser.arrow
+        if parse is None:
+            raise PlanError(
+                "UNSUPPORTED_IN_HARNESS",
+                f"event-time type `{step.type}` has no Arrow parser",
+                "register it with one: EventtimeParser(sql=…, arrow=…)",
+            )
+        values, failed = parse(column)
+        far = pc.fill_null(pc.greater(pc.abs_checked(pc.fill_null(values, 0)), FARTHEST_US), fill_value=False)
+        return pc.if_else(far, None, values), pc.or_(failed, far)
+
+    def _branch(self, node: physical.PhysicalBranch, table: pa.Table) -> pa.Table:
+        columns = {name: expr.text for name, expr in node.projection}
+        columns |= {name: name for name in HIDDEN if name in table.column_names}
+        if node.where is not None:
+            columns[_BRANCH_KEEP] = node.where.text
+        return self._expressions.select(table, columns)
+
+    def _joined(self, node: physical.PhysicalStaticJoin, table: pa.Table) -> pa.Table:
+        raise NotImplementedError
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)

@@ -1,0 +1,116 @@
+"""The way out of the operators without Spark: HAVING, order and limit per window, the final projection."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.core import columns as c
+from windowpane.core import side
+from windowpane.core.rows import int64s
+from windowpane.core.side import Key
+from windowpane.core.window_id import window_ids
+from windowpane.plan import physical
+from windowpane.plan.node import PlanNode, find
+from windowpane.sql import error_guard
+from windowpane.sql.query import OrderKey, Output
+from windowpane.testing.expressions import ROW, Expressions, quoted
+
+_REASON = "_reason"
+
+
+class OutputEvaluator:
+    """Evaluates everything above the window."""
+
+    def __init__(self, root: PlanNode, plan_id: str, keys: tuple[Key, ...], expressions: Expressions) -> None:
+        self._plan_id, self._keys, self._expressions = plan_id, keys, expressions
+        having, top = find(root, physical.PhysicalHaving), find(root, physical.PhysicalTopN)
+        sort, project = find(root, physical.PhysicalSort), find(root, physical.PhysicalFinalProject)
+        self._having = having.condition.text if having else None
+        self._order: tuple[OrderKey, ...] = top.order if top else sort.order if sort else ()
+        self._limit = top.limit if top else None
+        self._outputs: tuple[Output, ...] = project.outputs if project else ()
+
+    def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch | None]:
+        """Result rows in order, and the emissions that could not be evaluated as error rows (None when all could)."""
+        table = self._with_pseudo_columns(emissions)
+        bad = self._guarded(table)
+        good = table if bad is None else table.filter(pc.is_null(bad))
+        return self._project(good), None if bad is None else self._errors(emissions, bad)
+
+    def _with_pseudo_columns(self, emissions: pa.RecordBatch) -> pa.Table:
+        names = emissions.schema.names
+        columns = {name: emissions.column(name) for name in names}
+        if c.WINDOW_START in names:
+            start, end = int64s(emissions, c.WINDOW_START), int64s(emissions, c.WINDOW_END)
+            salt = int64s(emissions, c.WINDOW_SALT) if c.WINDOW_SALT in names else None
+            columns["window_start"], columns["window_end"] = _instants(start), _instants(end)
+            columns["window_id"] = window_ids(self._plan_id, start, end, salt)
+        if c.TRIGGER in names:
+            columns["trigger_time"] = _instants(int64s(emissions, c.TRIGGER))
+        columns["emit_epoch"], columns["is_final"] = columns.pop(c.EPOCH), columns.pop(c.FINAL)
+        columns[ROW] = pa.array(range(emissions.num_rows), pa.int64())
+        return pa.table(columns)
+
+    def _guarded(self, table: pa.Table) -> pa.Array | None:
+        """For each emission why HAVING or an output cannot be evaluated; None when nothing can fail."""
+        texts = [self._having] if self._having else []
+        texts += [output.expr.text for output in self._outputs]
+        guards = [guard for text in texts if (guard := error_guard(text, {})) is not None]
+        if not guards:
+            return None
+        reasons = self._expressions.select(table, {_REASON: f"coalesce({', '.join([*guards, 'NULL'])})"})
+        column = reasons.column(_REASON).cast(pa.string()).combine_chunks()
+        return column if column.null_count < len(column) else None
+
+    def _project(self, table: pa.Table) -> pa.Table:
+        translate = self._expressions.translate
+        outputs = ", ".join(f"{translate(output.expr.text)} AS {quoted(output.name)}" for output in self._outputs)
+        sql = f"SELECT {outputs} FROM input"
+        if self._having:
+            sql += f" WHERE {translate(self._having)}"
+        window = ", ".join(
+            name for name in ("window_start", "window_end", "trigger_time") if name in table.column_names
+        )
+        order = ", ".join([*(self._order_key(key) for key in self._order), ROW])
+        if self._limit is not None:
+            within = f"PARTITION BY {window} ORDER BY {order}"
+            sql += f" QUALIFY row_number() OVER ({within}) <= {self._limit}"
+        if self._order:
+            sql += f" ORDER BY {window}, {order}" if window else f" ORDER BY {order}"
+        return self._expressions.query(sql if self._order else f"{sql} ORDER BY {ROW}", table)
+
+    def _order_key(self, key: OrderKey) -> str:
+        direction = "DESC" if key.descending else "ASC"
+        return (
+            f"{self._expressions.translate(key.expr.text)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        )
+
+    def _errors(self, emissions: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+        mask = reasons.is_valid()
+        bad = emissions.filter(mask)
+        bounds = {}
+        if c.WINDOW_START in bad.schema.names:
+            bounds = {"window_start": int64s(bad, c.WINDOW_START), "window_end": int64s(bad, c.WINDOW_END)}
+        return side.side_batch(
+            "error", reasons.filter(mask), bad, clock_us=0, watermark_us=None, keys=self._keys, **bounds
+        )
+
+
+def _instants(values: object) -> pa.Array:
+    return pa.array(values, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def as_python(table: pa.Table) -> list[dict[str, object]]:
+    """Rows as Spark's `Row.asDict` gives them, instants as aware datetimes in UTC."""
+    return [{name: _in_utc(value) for name, value in row.items()} for row in table.to_pylist()]
+
+
+def _in_utc(value: object) -> object:
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC)
+    if isinstance(value, list):
+        return [_in_utc(item) for item in value]
+    return value
