@@ -16,8 +16,8 @@ def fuse_window_aggregate(root: PlanNode) -> PlanNode:
 
     Tumbling, hopping and session windows need incremental accumulators for that; with a quota, or when groups are
     emitted before the window closes, they are fused whatever the accumulators are, since both look at open groups.
-    Sliding windows need accumulators that aggregate ranges, and groups that are the partitions. Otherwise the reason why
-    not is kept for EXPLAIN.
+    Sliding windows need accumulators that aggregate ranges, and groups that are the partitions. Otherwise the reason
+    is kept for EXPLAIN.
 
     Before: PhysicalAggregation calls=[count(*) AS _a0] over PhysicalTumblingWindow window=tumbling(10s)
     After:  PhysicalStreamingAggregation window=tumbling(10s) calls=[count(*) AS _a0]

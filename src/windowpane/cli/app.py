@@ -1,0 +1,128 @@
+"""The commands and their options. What they do stands in modules of their own, imported when a command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windowpane import __version__
+from windowpane.cli.report import reporting
+
+app = typer.Typer(
+    name="windowpane",
+    help="Windowed streaming SQL for Spark in which every row is accounted for.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+PipelineFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[PIPELINE.TOML]", help="Default: pipeline.toml here or in the nearest folder above."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help='Print JSON, errors too: {"error": {…}}.')]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when windowpane itself fails.")]
+TransformName = Annotated[str | None, typer.Option("--transform", metavar="NAME", help="Only this transform.")]
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001  the signature of a typer callback
+    if asked:
+        typer.echo(f"windowpane {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def windowpane(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    epilog="Examples:\n\n  windowpane check\n\n  windowpane check jobs/pipeline.toml --json",
+)
+def check(
+    pipeline: PipelineFile = None, *, transform: TransformName = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Say in a few lines what a pipeline will do, or what is wrong with it. Nothing is started."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.check import check_pipeline  # noqa: PLC0415  the planner is loaded when it is needed
+
+        out.write(check_pipeline(pipeline, transform, as_json=as_json))
+
+
+@app.command(
+    epilog="Examples:\n\n  windowpane explain\n\n  windowpane explain jobs/pipeline.toml --physical --transform hot\n\n"
+    '  windowpane explain --stream "bids=auction BIGINT, ts TIMESTAMP" \\\\\n\n'
+    "      --sql \"SELECT auction, count(*) FROM bids GROUP BY window(ts, '10 seconds'), auction\"\n\n"
+    '  windowpane explain --stream "bids=ts BIGINT" --eventtime bids=ts:unixtimestamp_ms --sql - < query.sql',
+)
+def explain(
+    pipeline: PipelineFile = None,
+    *,
+    logical: Annotated[bool, typer.Option("--logical", help="The plan as the query states it.")] = False,
+    optimized: Annotated[bool, typer.Option("--optimized", help="The same after the optimizer's rules.")] = False,
+    physical: Annotated[bool, typer.Option("--physical", help="The plan that is run.")] = False,
+    transform: TransformName = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="TEXT", help="Explain this query instead; `-` reads it from stdin.")
+    ] = None,
+    sql_file: Annotated[
+        Path | None, typer.Option("--sql-file", metavar="FILE", help="Explain the query in this file instead.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", metavar="NAME=SCHEMA", help='With --sql: a stream, e.g. "bids=price BIGINT".'),
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NAME=SCHEMA", help="With --sql: a static table.")
+    ] = None,
+    eventtime: Annotated[
+        list[str] | None,
+        typer.Option("--eventtime", metavar="STREAM=COLUMN:TYPE", help="With --sql: a stream's event time."),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show the plan of a pipeline or of a query. Without a choice of plans all three are shown."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.explain import Query, explain_pipeline, explain_query, sections  # noqa: PLC0415
+
+        chosen = sections(logical=logical, optimized=optimized, physical=physical)
+        query = Query(sql, sql_file, tuple(stream or ()), tuple(table or ()), tuple(eventtime or ()))
+        if query.is_given:
+            out.write(explain_query(query, pipeline, transform, chosen, as_json=as_json))
+        else:
+            out.write(explain_pipeline(pipeline, transform, chosen, as_json=as_json))
+
+
+@app.command(epilog="Example:\n\n  windowpane init hot && cd hot && windowpane check")
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write it; made if it is not there.")] = Path(),
+    *,
+    debug: Debug = False,
+) -> None:
+    """Write a commented pipeline.toml that works, with sample data. Nothing is overwritten."""
+    with reporting(as_json=False, debug=debug) as out:
+        from windowpane.config import write_example  # noqa: PLC0415
+
+        written = [str(path) for path in write_example(folder)]
+        out.write("\n".join([*(f"wrote {path}" for path in written), f"next: windowpane check {written[0]}"]))
+
+
+@app.command(epilog="Example:\n\n  windowpane schema > windowpane.schema.json")
+def schema(*, debug: Debug = False) -> None:
+    """Print the JSON schema of pipeline.toml, for editors."""
+    with reporting(as_json=False, debug=debug) as out:
+        import json  # noqa: PLC0415
+
+        from windowpane.config.schema import json_schema  # noqa: PLC0415
+
+        out.write(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -1,0 +1,50 @@
+"""`windowpane check`: the pipeline in words."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from windowpane.config import find_pipeline, load_pipeline
+from windowpane.plan.build import Plan
+from windowpane.plan.explain import render_json
+from windowpane.plan.pipeline import plan_pipeline
+from windowpane.plan.summary import summarize
+
+WIDTH = 110
+
+
+def check_pipeline(path: Path | None, transform: str | None, *, as_json: bool) -> str:
+    """The text to print; raises the error that the pipeline has."""
+    config = load_pipeline(path or find_pipeline())
+    plans = plan_pipeline(config, transform)
+    if as_json:
+        return config.redact(render_json({"file": config.file, "transforms": [_as_dict(plan) for plan in plans]}))
+    blocks = [f"{config.file} is fine.", *(_as_text(plan) for plan in plans)]
+    return config.redact("\n\n".join(blocks))
+
+
+def _as_dict(plan: Plan) -> dict[str, object]:
+    return {
+        "name": plan.transform,
+        "plan_id": plan.plan_id,
+        "summary": summarize(plan),
+        "notes": list(plan.notes),
+    }
+
+
+def _as_text(plan: Plan) -> str:
+    lines = summarize(plan)
+    margin = max(map(len, lines)) + 4
+    shown = [
+        textwrap.fill(
+            text,
+            WIDTH,
+            initial_indent=f"  {label}".ljust(margin),
+            subsequent_indent=" " * margin,
+            break_long_words=False,
+        )
+        for label, text in lines.items()
+    ]
+    notes = [f"  note: {note}" for note in plan.notes]
+    return "\n".join([plan.transform, *shown, *notes])

@@ -1,0 +1,105 @@
+"""From a loaded pipeline.toml to the plans of its transforms. Errors name the file and the line they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from windowpane.config import PipelineConfig, Stream, Table, Transform
+from windowpane.errors import ConfigError, PlanError, SqlError, nearest
+from windowpane.plan.build import Plan, plan_query
+from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, bind, parse_schema
+
+
+def plan_pipeline(
+    config: PipelineConfig, only: str | None = None, registry: EventtimeTypes = EVENTTIME_TYPES
+) -> tuple[Plan, ...]:
+    """The plans of all transforms in the order of the file, or of the one called `only`."""
+    if only is not None and only not in config.transforms:
+        valid = nearest(only, config.transforms)
+        raise config.error("UNKNOWN_TRANSFORM", f"there is no transform `{only}`", f"transforms: {valid}")
+    catalog = pipeline_catalog(config)
+    chosen = {name: each for name, each in config.transforms.items() if only in (None, name)}
+    return tuple(_plan_transform(config, name, each, catalog, registry) for name, each in chosen.items())
+
+
+def pipeline_catalog(config: PipelineConfig) -> Catalog:
+    """What the pipeline's queries can name."""
+    streams = {name: _schema(config, f"streams.{name}", stream) for name, stream in config.streams.items()}
+    tables = {name: _schema(config, f"tables.{name}", table) for name, table in config.tables.items()}
+    return Catalog(streams, tables)
+
+
+def stream_catalog(streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Catalog:
+    """The same for streams and tables that come from no file."""
+    return Catalog(
+        {name: source_schema(stream) for name, stream in streams.items()},
+        {name: source_schema(table) for name, table in tables.items()},
+    )
+
+
+def source_schema(source: Stream | Table) -> Schema:
+    """Declared columns, else those that Spark's source always has, else None: only Spark knows them."""
+    return parse_schema(source.schema_) if source.schema_ is not None else KNOWN_SCHEMAS.get(source.format or "")
+
+
+def _schema(config: PipelineConfig, place: str, source: Stream | Table) -> Schema:
+    try:
+        return source_schema(source)
+    except SqlError as error:
+        _locate(error, config, config.line_of(f"{place}.schema"))
+        raise
+
+
+def _plan_transform(
+    config: PipelineConfig, name: str, transform: Transform, catalog: Catalog, registry: EventtimeTypes
+) -> Plan:
+    with _located(config, name, transform):
+        bound = bind(transform.query, catalog)
+        return plan_query(bound, config.streams, config.options, transform, registry, name=name)
+
+
+@contextmanager
+def _located(config: PipelineConfig, name: str, transform: Transform) -> Iterator[None]:
+    try:
+        yield
+    except SqlError as error:
+        if isinstance(error, PlanError) and error.key is not None and error.span is None:
+            _locate(error, config, config.line_of(error.key))
+        elif transform.sql_file is not None:
+            error.file = config.resolve(transform.sql_file)
+            error.file_line = _sql_line(error)
+        else:
+            _locate(error, config, _line_in_toml(config, f"transforms.{name}.sql", _sql_line(error)))
+        raise
+
+
+def _locate(error: SqlError, config: PipelineConfig, line: int | None) -> None:
+    """Sets the place, and takes out values that came from the environment."""
+    error.file, error.file_line = config.file, line
+    error.message = config.redact(error.message)
+    error.hint = config.redact(error.hint) if error.hint else None
+    shown = config.redact(error.sql)
+    if shown != error.sql:
+        error.sql, error.span = shown, None
+
+
+def _sql_line(error: SqlError) -> int:
+    return error.span.locate(error.sql)[0] if error.span is not None and error.sql else 1
+
+
+def _line_in_toml(config: PipelineConfig, key: str, sql_line: int) -> int | None:
+    """The line of the file for a line of the SQL. TOML drops the line break right after an opening `\"\"\"`."""
+    first = config.line_of(key)
+    if first is None or config.file is None:
+        return first
+    try:
+        written = Path(config.file).read_text(encoding="utf-8").splitlines()[first - 1]
+    except (OSError, IndexError) as error:
+        raise ConfigError("CONFIG_CHANGED", f"`{config.file}` changed while it was read", file=config.file) from error
+    value = written.partition("=")[2].strip()
+    if not value.startswith(('"""', "'''")):
+        return first
+    return first + sql_line - 1 + (len(value) == len('"""'))

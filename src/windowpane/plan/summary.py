@@ -1,0 +1,171 @@
+"""What a plan will do, in words: a few labelled lines for `windowpane check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
+from windowpane.plan.build import Plan
+from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalEventTime, LogicalSink, LogicalSource
+from windowpane.plan.node import find, walk
+from windowpane.plan.parts import SideRoute
+from windowpane.plan.steps import TimeStep
+from windowpane.sql.query import BoundQuery, Emit
+from windowpane.time import format_duration
+
+
+def summarize(plan: Plan) -> dict[str, str]:
+    """Label and sentence, in the order in which a row meets them. A label that has nothing to say is left out."""
+    lines = {
+        "reads": _reads(plan),
+        "time": _time(plan),
+        "watermark": _watermark(plan),
+        "keeps": f"rows where {plan.query.where.text}" if plan.query.where else "",
+        "dedupes": _dedupes(plan),
+        "window": _window(plan.query),
+        "groups": _groups(plan),
+        "computes": _computes(plan.query),
+        "emits": _emits(plan.query),
+        "results": _results(plan),
+        **dict(_side(plan)),
+    }
+    return {label: text for label, text in lines.items() if text}
+
+
+def _reads(plan: Plan) -> str:
+    sources = [node for node in walk(plan.optimized) if isinstance(node, LogicalSource)]
+    streams = [f"stream {node.stream}" + (f" ({node.format})" if node.format else "") for node in sources]
+    joins = [f"joined with table {join.table}" for join in plan.query.relation.joins]
+    return ", ".join([" and ".join(streams), *joins])
+
+
+def _time(plan: Plan) -> str:
+    if plan.timing.mode == "processing_time":
+        return "processing time: when a row's micro-batch started"
+    nodes = [node for node in walk(plan.optimized) if isinstance(node, LogicalEventTime)]
+    chains = [", else ".join(_step(step) for step in node.steps) for node in nodes]
+    return "event time: " + "; ".join(dict.fromkeys(chains))
+
+
+def _step(step: TimeStep) -> str:
+    if step.origin == "processing_time":
+        return "processing time"
+    if step.origin == "source":
+        return "the source's own timestamp"
+    strict = " (unreadable: error row)" if step.on_failure == "error" else ""
+    return f"{step.text} as {step.type}{strict}"
+
+
+def _watermark(plan: Plan) -> str:
+    timing = plan.timing
+    if timing.mode == "processing_time":
+        return ""
+    behind = f"{format_duration(timing.lag_us)} behind" if timing.lag_us else "at"
+    parts = [f"{behind} the latest event time"]
+    if plan.query.window is None or timing.ordered:
+        parts.append("rows are released in time order")
+    if timing.allowed_lateness_us:
+        parts.append(f"windows take rows until {format_duration(timing.allowed_lateness_us)} after their end")
+    if timing.idle_timeout_us is not None:
+        parts.append(f"a shard silent for {format_duration(timing.idle_timeout_us)} does not hold it back")
+    return ", ".join(parts)
+
+
+def _dedupes(plan: Plan) -> str:
+    node = find(plan.optimized, LogicalDedupe)
+    return f"by {', '.join(key.label for key in node.keys)} within {format_duration(node.within_us)}" if node else ""
+
+
+def _window(query: BoundQuery) -> str:
+    if query.window is None:
+        return "none: each row on its own"
+    partition = ", ".join(expr.text for expr in query.window.partition_by)
+    when = f", triggered where {query.window.when.text}" if query.window.when else ""
+    return _window_words(query.window.spec) + when + (f", for each {partition}" if partition else "")
+
+
+def _window_words(spec: WindowSpec) -> str:
+    match spec:
+        case Tumbling():
+            return f"tumbling, {format_duration(spec.size_us)} each{_offset(spec.offset_us)}"
+        case Hopping():
+            size, slide = format_duration(spec.size_us), format_duration(spec.slide_us)
+            return f"hopping, {size} long, a new one every {slide}{_offset(spec.offset_us)}"
+        case Session():
+            return f"session, ends after {format_duration(spec.gap_us)} without a row"
+        case Sliding():
+            ahead = f" and {format_duration(spec.lookahead_us)} after" if spec.lookahead_us is not None else ""
+            return f"sliding, for each row the rows of the {format_duration(spec.lookback_us)} before{ahead}"
+        case Count():
+            return f"count, the last {spec.count} rows at every {spec.step} rows"
+        case State():
+            return "state, from one matching row to the next" if spec.single else "state, from opening to emitting row"
+
+
+def _offset(offset_us: int) -> str:
+    return f", shifted by {format_duration(offset_us)}" if offset_us else ""
+
+
+def _groups(plan: Plan) -> str:
+    node = find(plan.optimized, LogicalAggregation)
+    if node is None:
+        return ""
+    limit = f", at most {node.max_groups:,} per window" if node.max_groups is not None else ""
+    return ", ".join(key.label for key in node.keys) + limit if node.keys else "all rows of a window together"
+
+
+def _computes(query: BoundQuery) -> str:
+    names = ", ".join(output.name for output in query.outputs)
+    having = " where HAVING holds" if query.having else ""
+    top = f", the first {query.limit} of each window" if query.limit is not None else ""
+    return f"{names}{having}{top}"
+
+
+def _emits(query: BoundQuery) -> str:
+    if query.kind == "plain":
+        return "each row when the watermark passes it"
+    spec = query.window.spec if query.window else None
+    what = "the window's rows" if query.kind == "rows" else "one row per group"
+    match spec:
+        case Sliding(lookahead_us=None):
+            return f"{what}, for each row as it is released"
+        case Sliding():
+            return f"{what}, for each row once the time after it has passed"
+        case Count() | State():
+            return f"{what}, when the window is complete"
+    return _emits_at(query.emit, what)
+
+
+def _emits_at(emit: Emit, what: str) -> str:
+    if emit.mode == "close":
+        return f"{what}, when the window closes"
+    often = f", at most every {format_duration(emit.every_us)}" if emit.every_us is not None else ""
+    return f"{what} whenever a micro-batch changes it{often}, and a final one when the window closes"
+
+
+def _results(plan: Plan) -> str:
+    node = find(plan.optimized, LogicalSink)
+    return f"to {', '.join(node.sinks)}" if node and node.sinks else ""
+
+
+def _side(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The routes of the kinds that can occur."""
+    node = find(plan.optimized, LogicalSink)
+    aggregation = find(plan.optimized, LogicalAggregation)
+    possible = {
+        "late": plan.timing.mode == "event_time",
+        "error": True,
+        "evicted": aggregation is not None and aggregation.max_groups is not None,
+        "duplicate": find(plan.optimized, LogicalDedupe) is not None,
+    }
+    for route in node.routes if node else ():
+        if possible[route.kind]:
+            yield f"{route.kind} rows", _route(route)
+
+
+def _route(route: SideRoute) -> str:
+    if route.target == "metrics_only":
+        return "counted, not kept"
+    if route.target == "reinject":
+        return f"read again, at most {route.max_reinjections} times"
+    return f"to {route.target}" + (", with the original row" if route.include_original else "")
