@@ -1,0 +1,308 @@
+"""Every accumulator against a brute-force oracle over Python values, for any cut of the rows and any order of merging."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windowpane.core.accumulators import Accumulator, Inputs, build_accumulator, names, resolve
+from windowpane.core.groups import Groups
+
+WIDE = Context(prec=120)
+GROUPS = 4
+INDIFFERENT = {"first", "last", "any_value", "min_by", "max_by"}
+"""They answer with one row whatever repeats, NULLs included: DISTINCT changes nothing."""
+
+
+class Row(NamedTuple):
+    args: tuple[Any, ...]
+    ts: int
+    arrival: int
+    group: int
+    batch: int
+
+
+class Overflowed:
+    """What the oracle answers where a result does not fit its type."""
+
+
+def plain(value: Any) -> Any:
+    """A value that is equal, and hashes equal, where SQL takes two values as one."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def rank(value: Any) -> Any:
+    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
+
+
+def to_double(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def float_sum(values: list[float]) -> float:
+    special = [value for value in values if not math.isfinite(value)]
+    return sum(special) if special else to_double(sum(map(Fraction, values), Fraction()))
+
+
+def fits(value: Decimal, type_: pa.DataType) -> Decimal | Overflowed:
+    return value if abs(value) < Decimal(10) ** (type_.precision - type_.scale) else Overflowed()
+
+
+def oracle_sum(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
+    if isinstance(values[0], int):
+        return sum(values) if -(2**63) <= sum(values) < 2**63 else Overflowed()
+    if isinstance(values[0], float):
+        return float_sum(values)
+    return fits(sum(values[1:], values[0]), pa.decimal128(min(38, type_.precision + 10), type_.scale))
+
+
+def oracle_avg(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
+    if isinstance(values[0], int):
+        return float(sum(values)) / len(values)
+    if isinstance(values[0], float):
+        return float_sum(values) / len(values)
+    scale = min(38, type_.scale + 4)
+    mean = WIDE.divide(sum(values[1:], values[0]), Decimal(len(values)))
+    rounded = mean.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE)
+    return fits(rounded, pa.decimal128(min(38, type_.precision + 4), scale))
+
+
+def spread(values: list[Any]) -> float | Fraction:
+    doubles = [float(value) for value in values]
+    if not all(map(math.isfinite, doubles)):
+        return math.nan
+    if any(math.isinf(value * value) for value in doubles):
+        return math.inf
+    exact = list(map(Fraction, doubles))
+    mean = sum(exact) / len(exact)
+    return sum(((value - mean) ** 2 for value in exact), Fraction())
+
+
+def deviation(*, sample: bool, root: bool) -> Callable[..., Any]:
+    def oracle(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
+        divisor = len(values) - sample
+        if divisor == 0:
+            return None
+        total = spread(values)
+        variance = to_double(total / divisor) if isinstance(total, Fraction) else total
+        return math.sqrt(variance) if root else variance
+
+    return oracle
+
+
+def interpolated(values: list[float], fraction: float) -> float:
+    ascending = sorted(map(float, values), key=rank)
+    position = (len(values) - 1) * fraction
+    lower, upper = math.floor(position), math.ceil(position)
+    below, above = ascending[lower], ascending[upper]
+    return below if lower == upper or below == above else (upper - position) * below + (position - lower) * above
+
+
+def oracle_percentile(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
+    wanted = params[0] if params else 0.5
+    return [interpolated(values, each) for each in wanted] if isinstance(wanted, list) else interpolated(values, wanted)
+
+
+def oracle_approx_percentile(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
+    ascending = sorted(values, key=rank)
+    picks = [ascending[max(math.ceil(each * len(values)), 1) - 1] for each in np.atleast_1d(params[0])]
+    return picks if isinstance(params[0], list) else picks[0]
+
+
+def distinct_values(values: list[Any]) -> list[Any]:
+    return list({plain(value): value for value in reversed(values)}.values())[::-1]
+
+
+ONE_VALUE: dict[str, Callable[[list[Any], pa.DataType, Sequence[Any]], Any]] = {
+    "sum": oracle_sum,
+    "avg": oracle_avg,
+    "min": lambda values, _t, _p: min(values, key=rank),
+    "max": lambda values, _t, _p: max(values, key=rank),
+    "var_samp": deviation(sample=True, root=False),
+    "var_pop": deviation(sample=False, root=False),
+    "stddev_samp": deviation(sample=True, root=True),
+    "stddev_pop": deviation(sample=False, root=True),
+    "bool_and": lambda values, _t, _p: all(values),
+    "bool_or": lambda values, _t, _p: any(values),
+    "median": oracle_percentile,
+    "percentile": oracle_percentile,
+    "approx_percentile": oracle_approx_percentile,
+}
+"""Oracles that see one argument's values without NULLs, at least one."""
+
+
+def oracle(function: str, rows: list[Row], types: list[pa.DataType], params: Sequence[Any], distinct: bool) -> Any:
+    ordered = sorted(rows, key=lambda row: (row.ts, row.arrival))
+    if distinct and function not in INDIFFERENT:
+        whole = [row for row in ordered if None not in row.args]
+        ordered = list({tuple(map(plain, row.args)): row for row in reversed(whole)}.values())[::-1]
+        ordered.sort(key=lambda row: (row.ts, row.arrival))
+    values = [row.args[0] for row in ordered if row.args and row.args[0] is not None]
+    match function:
+        case "count":
+            return sum(None not in row.args for row in ordered)
+        case "count_if":
+            return sum(value is True for value in values)
+        case "first" | "any_value" | "last":
+            kept = values if params and params[0] else [row.args[0] for row in ordered]
+            return None if not kept else kept[-1 if function == "last" else 0]
+        case "min_by" | "max_by":
+            candidates = [row.args for row in ordered if row.args[1] is not None]
+            choose = max if function == "max_by" else min
+            best = choose((rank(args[1]) for args in candidates), default=None)
+            return next((args[0] for args in reversed(candidates) if rank(args[1]) == best), None)
+        case "collect_list":
+            return values
+        case "collect_set":
+            seen: dict[Any, Any] = {}
+            return [seen.setdefault(plain(value), value) for value in values if plain(value) not in seen]
+        case "approx_count_distinct":
+            return len(set(map(plain, values)))
+    return ONE_VALUE[function](values, types[0], params) if values else None
+
+
+def assert_same(actual: Any, expected: Any, *, close: bool) -> None:
+    if close and isinstance(expected, float) and math.isfinite(expected):
+        assert actual == pytest.approx(expected, rel=1e-14, abs=1e-300)
+    else:
+        assert plain(actual) == plain(expected)
+        assert type(actual) is type(expected)
+
+
+def check(accumulator: Accumulator, states: list[pa.Array], expected: list[Any], *, close: bool) -> None:
+    assert [state.type for state in states] == list(accumulator.state_types)
+    result = accumulator.evaluate(states)
+    assert result.values.type == accumulator.output_type
+    overflow = result.overflow if result.overflow is not None else np.zeros(len(expected), np.bool_)
+    for actual, wanted, overflowed in zip(result.values.to_pylist(), expected, overflow.tolist(), strict=True):
+        assert overflowed == isinstance(wanted, Overflowed)
+        assert_same(actual, None if overflowed else wanted, close=close)
+
+
+DATES = st.dates(dt.date(1960, 1, 1), dt.date(2040, 1, 1))
+TIMES = st.datetimes(dt.datetime(1960, 1, 1), dt.datetime(2040, 1, 1), timezones=st.just(dt.UTC))  # noqa: DTZ001
+SPECIAL = st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf, 1.0, 0.1, 1e300, -1e300, 1.7e308, 5e-324])
+MODERATE = st.floats(-1e6, 1e6, width=32) | st.integers(0, 9).map(lambda step: 1e9 + step / 8)
+TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "int8": (pa.int8(), st.integers(-128, 127)),
+    "int64": (pa.int64(), st.integers(-3, 3) | st.sampled_from([2**63 - 1, -(2**63), 2**62])),
+    "float32": (pa.float32(), st.floats(width=32)),
+    "float64": (pa.float64(), st.floats() | SPECIAL),
+    "moderate": (pa.float64(), MODERATE | st.sampled_from([math.nan, math.inf, 1e155])),
+    "decimal": (pa.decimal128(10, 2), st.decimals(-(10**7), 10**7, places=2)),
+    "wide": (pa.decimal128(38, 3), st.integers(1 - 10**38, 10**38 - 1).map(lambda x: Decimal(x).scaleb(-3, WIDE))),
+    "string": (pa.string(), st.text(max_size=3)),
+    "binary": (pa.binary(), st.binary(max_size=2)),
+    "bool": (pa.bool_(), st.booleans()),
+    "date": (pa.date32(), DATES),
+    "timestamp": (pa.timestamp("us", "UTC"), TIMES),
+}
+NUMBERS = ("int8", "int64", "float32", "float64", "decimal", "wide")
+SPREADING = ("int8", "moderate", "decimal")
+CASES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[Any, ...], ...]]] = {
+    "count": (((), tuple(TYPES), ("int8", "string")), ((),)),
+    "count_if": ((("bool",),), ((),)),
+    "sum": ((NUMBERS,), ((),)),
+    "avg": ((NUMBERS,), ((),)),
+    "min": ((tuple(TYPES),), ((),)),
+    "max": ((tuple(TYPES),), ((),)),
+    **dict.fromkeys(("var_samp", "var_pop", "stddev_samp", "stddev_pop"), ((SPREADING,), ((),))),
+    **dict.fromkeys(("first", "last", "any_value"), ((tuple(TYPES),), ((), (True,), (False,)))),
+    **dict.fromkeys(("min_by", "max_by"), ((("int8", "string"), tuple(TYPES)), ((),))),
+    **dict.fromkeys(("bool_and", "bool_or"), ((("bool",),), ((),))),
+    **dict.fromkeys(("collect_list", "collect_set"), ((tuple(TYPES),), ((),))),
+    "median": ((("int8", "float64", "decimal"),), ((),)),
+    "percentile": ((("int8", "float64", "decimal"),), ((0.3,), ([0.0, 0.25, 1.0],))),
+    "approx_count_distinct": ((tuple(TYPES),), ((), (0.01,))),
+    "approx_percentile": (((*NUMBERS, "date", "timestamp"),), ((0.3,), ([0.0, 0.5, 1.0], 100))),
+}
+"""Per function: the types each argument may have, and the literal parameters it is tried with."""
+
+
+class Call(NamedTuple):
+    types: list[pa.DataType]
+    values: st.SearchStrategy[tuple[Any, ...]]
+    params: tuple[Any, ...]
+
+
+@st.composite
+def calls(draw: st.DrawFn, function: str) -> Call:
+    arguments, params = CASES[function]
+    if function == "count":
+        arguments = arguments[1:][: draw(st.integers(0, 2))]
+    chosen = [TYPES[draw(st.sampled_from(names_))] for names_ in arguments]
+    values = st.tuples(*(st.none() | values for _, values in chosen))
+    return Call([type_ for type_, _ in chosen], values, draw(st.sampled_from(params)))
+
+
+def inputs_of(rows: list[Row], types: list[pa.DataType]) -> tuple[Inputs, Groups]:
+    args = [pa.array([row.args[index] for row in rows], type_) for index, type_ in enumerate(types)]
+    ts, arrival, ids = (np.array([row[index] for row in rows], np.int64) for index in (1, 2, 3))
+    return Inputs(args, ts, arrival), Groups(ids, GROUPS)
+
+
+@st.composite
+def row_lists(draw: st.DrawFn, values: st.SearchStrategy[tuple[Any, ...]]) -> list[Row]:
+    drawn = draw(st.lists(st.tuples(values, st.integers(-2, 2), st.integers(0, 2), st.integers(0, 2)), max_size=12))
+    places = draw(st.permutations(range(len(drawn))))
+    return [Row(args, ts, place, group, batch) for (args, ts, group, batch), place in zip(drawn, places, strict=True)]
+
+
+def test_every_built_in_aggregate_has_a_case() -> None:
+    assert set(CASES) == {resolve(name).name for name in names()}
+
+
+@pytest.mark.parametrize("function", sorted(CASES))
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_cut_and_any_order_of_merging_gives_what_the_oracle_gives(function: str, data: st.DataObject) -> None:
+    call = data.draw(calls(function))
+    rows = data.draw(row_lists(call.values))
+    distinct = bool(call.types) and data.draw(st.booleans())
+    accumulator = build_accumulator(function, call.types, call.params, distinct)
+    parts = [accumulator.update(*inputs_of([row for row in rows if row.batch == batch], call.types)) for batch in range(3)]
+    order = data.draw(st.permutations(range(3 * GROUPS)))
+    states = [pa.concat_arrays(columns).take(pa.array(order)) for columns in zip(*parts, strict=True)]
+    cut = data.draw(st.integers(0, 3 * GROUPS))
+    ids = np.array(order, np.int64) % GROUPS
+    halves = [accumulator.merge([s.slice(0, cut) for s in states], Groups(ids[:cut], GROUPS))]
+    halves += [accumulator.merge([s.slice(cut) for s in states], Groups(ids[cut:], GROUPS))]
+    both = Groups(np.tile(np.arange(GROUPS), 2), GROUPS)
+    merged = accumulator.merge([pa.concat_arrays(columns) for columns in zip(*halves, strict=True)], both)
+    expected = [
+        oracle(function, [row for row in rows if row.group == group], call.types, call.params, distinct)
+        for group in range(GROUPS)
+    ]
+    close = function.startswith(("var", "stddev"))
+    check(accumulator, merged, expected, close=close)
+    check(accumulator, accumulator.update(*inputs_of(rows, call.types)), expected, close=close)
+
+
+@pytest.mark.parametrize("function", sorted(name for name in CASES if resolve(name).ranged))
+@settings(max_examples=40)
+@given(data=st.data())
+def test_ranges_give_what_the_oracle_gives_for_their_rows(function: str, data: st.DataObject) -> None:
+    call = data.draw(calls(function))
+    rows = sorted(data.draw(row_lists(call.values)), key=lambda row: (row.ts, row.arrival))
+    bounds = st.integers(0, len(rows))
+    ranges = [sorted(pair) for pair in data.draw(st.lists(st.tuples(bounds, bounds), max_size=8))]
+    low, high = (np.array([pair[side] for pair in ranges], np.int64) for side in (0, 1))
+    accumulator = build_accumulator(function, call.types, call.params)
+    states = accumulator.over_ranges(inputs_of(rows, call.types)[0], low, high)  # type: ignore[attr-defined]
+    expected = [oracle(function, rows[start:end], call.types, call.params, distinct=False) for start, end in ranges]
+    check(accumulator, states, expected, close=function.startswith(("var", "stddev")))
