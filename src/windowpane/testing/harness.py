@@ -117,9 +117,16 @@ class Harness:
         self._expressions.register(name, decode(rows, columns).table)  # type: ignore[arg-type]  # checked in decode
         return columns
 
-    def push(self, rows: RowsLike, stream: str | None = None, shard: int | str = 0) -> Step:
-        """One micro-batch of rows of one shard. `stream` may be left out when the query has only one."""
+    def push(
+        self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None
+    ) -> Step:
+        """One micro-batch of rows of one shard. `stream` may be left out when the query has only one.
+
+        `at` is the micro-batch's timestamp: processing time moves there with these rows, and stays.
+        """
         name = self._stream(stream)
+        if at is not None:
+            self._move_clock(_us(at))
         pushed = self._pushed(rows, name, str(shard))
         batch = self._inputs.rows(pushed)
         self._arrivals += batch.num_rows
@@ -131,9 +138,7 @@ class Harness:
 
     def advance_clock(self, seconds: float) -> Step:
         """Let processing time pass: idle shards, processing-time windows, EMIT EVERY."""
-        if seconds < 0:
-            raise ConfigError("BAD_DURATION", f"the clock cannot go back: advance_clock({seconds})")
-        self._clock_us += round(seconds * 1_000_000)
+        self._move_clock(self._clock_us + round(seconds * 1_000_000))
         return self._step(self._open_chain().run_batch(self._clock_us))
 
     def end(self) -> Step:
@@ -141,6 +146,11 @@ class Harness:
         step = self._step(self._open_chain().end(self._clock_us))
         self._finished = True
         return step
+
+    def _move_clock(self, to_us: int) -> None:
+        if to_us < self._clock_us:
+            raise ConfigError("CLOCK_BACK", f"processing time cannot go back from {self.clock} to {to_datetime(to_us)}")
+        self._clock_us = to_us
 
     @property
     def clock(self) -> dt.datetime:

@@ -24,7 +24,8 @@ Bools = npt.NDArray[np.bool_]
 class StateWindow(Operator):
     """A partition has at most one open window, and the rows it keeps are that window's rows.
 
-    Rows while no window is open, and that open none, are accounted `no_window`. With a single condition each matching
+    The row that opens a window does not emit it, even if it matches both. Rows while no window is open, and that open
+    none, are accounted `no_window`. With a single condition each matching
     row closes the window before it and opens its own.
     """
 
@@ -88,14 +89,14 @@ class StateWindow(Operator):
         Every round finds the next window of all partitions at once.
         """
         next_open = _next_true(flags(ordered, c.OPEN))
-        next_close = _next_true(flags(ordered, c.CLOSE))
+        next_close = np.append(_next_true(flags(ordered, c.CLOSE)), ordered.num_rows)
         ends, cursor = offsets[1:], offsets[:-1].copy()
         start = np.where(already_open, cursor, next_open[cursor])
         kept_from, lows, highs = ends.copy(), [], []
         active = np.flatnonzero(start < ends)
         while len(active):
             begin = start[active]
-            close = next_close[begin]
+            close = next_close[begin + 1]
             complete = close < ends[active]
             kept_from[active[~complete]] = begin[~complete]
             lows.append(begin[complete])

@@ -54,7 +54,7 @@ class Count:
 
 @dataclass(frozen=True)
 class State:
-    """Rows from one that opens to the one that emits, both included.
+    """Rows from one that opens to a later one that emits, both included.
 
     `single`: one condition does both, the row that matches next closes the window before it and opens its own.
     """
