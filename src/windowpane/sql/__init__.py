@@ -1,4 +1,4 @@
-"""From SQL text to a bound query. The only layer that knows sqlglot; what leaves it is plain values and Spark SQL text."""
+"""From SQL text to a bound query. The only layer that knows sqlglot; what leaves it is plain values and Spark SQL."""
 
 from windowpane.sql.bind import bind
 from windowpane.sql.parse import parse

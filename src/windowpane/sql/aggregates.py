@@ -10,19 +10,9 @@ from sqlglot import exp
 from windowpane.core import accumulators
 from windowpane.core.accumulators import AggregateFunction
 from windowpane.errors import PlanError, Span, SqlError, nearest
+from windowpane.sql.functions import SPARK_AGGREGATES
 from windowpane.sql.source import SourceText
 from windowpane.sql.types import from_arrow, to_arrow
-
-FOREIGN = frozenset(
-    "approx_top_k bit_and bit_or bit_xor bitmap_construct_agg bitmap_or_agg corr count_min_sketch covar_pop covar_samp"
-    " grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kurtosis listagg max_by min_by mode percentile_cont"
-    " percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness"
-    " string_agg sum_distinct try_avg try_sum schema_of_json_agg array_agg any_value collect_list collect_set first"
-    " first_value last last_value median percentile percentile_approx approx_percentile approx_count_distinct product"
-    " bool_and bool_or every some any std stddev stddev_pop stddev_samp var_pop var_samp variance kll_sketch_agg_bigint"
-    " kll_sketch_agg_float kll_sketch_agg_double theta_sketch_agg theta_union_agg".split()
-)
-"""Aggregates of Spark. Those that the registry has are run, the others refused by name."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +37,7 @@ def aggregate_name(node: exp.Expr | None) -> str | None:
 
 
 def refuse_foreign_aggregate(source: SourceText, node: exp.Expr, name: str) -> None:
-    if name in FOREIGN and name not in accumulators.names():
+    if name in SPARK_AGGREGATES and name not in accumulators.names():
         hint = f"aggregates are: {nearest(name, accumulators.names())}"
         raise source.error("UNSUPPORTED_AGGREGATE", f"the aggregate `{name}` is not supported", hint, at=node)
 
@@ -121,7 +111,7 @@ def _literal(source: SourceText, function: AggregateFunction, node: exp.Expr) ->
 
 
 def result_type(source: SourceText, call: CallSyntax, types: Sequence[str | None], span: Span | None) -> str | None:
-    """Spark's name of the call's result type, None where an argument's type is unknown; AGGREGATE_TYPE when none fits."""
+    """Spark's name of the call's result type, None where an argument's is unknown; AGGREGATE_TYPE when none fits."""
     arrow = [to_arrow(kind) for kind in types]
     if any(kind is None for kind in arrow):
         return "BIGINT" if call.function.name in ("count", "count_if") else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from sqlglot import exp
 
 from windowpane.errors import Span
 from windowpane.sql.aggregates import aggregate_name
-from windowpane.sql.canonical import canonical_text, plan_id
+from windowpane.sql.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions
 from windowpane.sql.outputs import OutputBinder, Projection
@@ -29,22 +29,13 @@ def bind(sql: str, catalog: Catalog) -> BoundQuery:
     return guarded(sql, lambda: _Binder(stmt, catalog).bind())
 
 
-@dataclass
-class _Canonical:
-    """Resolved texts of the clauses, as the canonical query shows them."""
-
-    select: list[str] = field(default_factory=list)
-    having: str | None = None
-    order_by: list[str] = field(default_factory=list)
-
-
 class _Binder:
     def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
         self.stmt, self.source = stmt, stmt.source
         self.from_: BoundRelation = bind_relation(stmt.source, stmt.from_, stmt.joins, catalog)
         self.rows = RowExpressions(stmt.source, self.from_.scope, dict(self.from_.scope.types()))
         self.out = OutputBinder(stmt.source, self.rows, stmt.window)
-        self.shown = _Canonical()
+        self.shown = Shown()
 
     def bind(self) -> BoundQuery:
         stmt = self.stmt
@@ -53,20 +44,17 @@ class _Binder:
         projections = self._projections()
         keys, nodes = self._keys(projections)
         kind = self._kind(projections)
-        check_structure(stmt, kind, bool(keys), self._first_aggregate(projections))
+        check_structure(stmt, kind, self._first_aggregate(projections))
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
         self.out.kind, self.out._key_nodes = kind, (*nodes, *(stmt.window.partition_by if stmt.window else ()))
         self.out.use_keys(keys)
         outputs = self._outputs(projections)
         having = self._having(projections)
         order_by = self._order_by(projections)
-        canonical = canonical_text(
-            self.from_.relation, where, window, keys, self.shown.select, self.shown.having, self.shown.order_by, stmt
-        )
-        return BoundQuery(
+        query = BoundQuery(
             text=self.source.sql,
-            canonical=canonical,
-            plan_id=plan_id(canonical),
+            canonical="",
+            plan_id="",
             kind=kind,
             relation=self.from_.relation,
             outputs=outputs,
@@ -81,6 +69,8 @@ class _Binder:
             watermark=stmt.watermark,
             emit=stmt.emit or Emit(),
         )
+        canonical = canonical_text(query, self.shown)
+        return replace(query, canonical=canonical, plan_id=plan_id(canonical))
 
     def _projections(self) -> list[Projection]:
         found: list[Projection] = []
@@ -97,12 +87,12 @@ class _Binder:
 
     def _star(self, item: exp.Expr) -> list[Projection]:
         star = item if isinstance(item, exp.Star) else item.this
-        owner = item.table.lower() if isinstance(item, exp.Column) else None
+        owner = item.table if isinstance(item, exp.Column) else ""
         if any(value for part, value in star.args.items() if part != "except_"):
             raise self.source.error("UNSUPPORTED_STAR", "only `* EXCEPT (…)` is supported", "list the columns", at=item)
-        sides = [side for side in self.from_.visible if owner is None or side[0].lower() == owner]
+        sides = [side for side in self.from_.visible if not owner or side[0].lower() == owner.lower()]
         if not sides:
-            message, hint = f"there is no `{item.table}` in FROM", f"write {self.from_.visible[0][0]}.*"
+            message, hint = f"there is no `{owner}` in FROM", f"write {self.from_.visible[0][0]}.*"
             raise self.source.error("UNKNOWN_STREAM", message, hint, at=item)
         excluded = {column.name.lower(): column for column in star.args.get("except_") or ()}
         found = [column for alias, columns in sides for column in self._columns_of(alias, columns, item)]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
-from windowpane.sql.query import Emit, Expr, GroupKey, Relation, UnionBranch, Watermark, Window
-from windowpane.sql.statement import SelectStmt
+from windowpane.sql.query import BoundQuery, Emit, Relation, UnionBranch, Watermark, Window
 from windowpane.sql.types import quoted
 from windowpane.time import format_duration
 
@@ -17,23 +16,29 @@ def plan_id(canonical: str) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def canonical_text(
-    relation: Relation, where: Expr | None, window: Window | None, keys: Sequence[GroupKey],
-    select: Sequence[str], having: str | None, order_by: Sequence[str], stmt: SelectStmt,
-) -> str:  # fmt: skip
-    """A query that binds to the same thing, in one line."""
-    function, clause = _window(window)
-    group = [*function, *(key.expr.text for key in keys)]
+@dataclass
+class Shown:
+    """Texts of the clauses that the bound query keeps only in terms of internal names."""
+
+    select: list[str] = field(default_factory=list)
+    having: str | None = None
+    order_by: list[str] = field(default_factory=list)
+
+
+def canonical_text(query: BoundQuery, shown: Shown) -> str:
+    """A query that means the same, in one line."""
+    function, clause = _window(query.window)
+    group = [*function, *(key.expr.text for key in query.keys)]
     parts = [
-        f"SELECT {', '.join(select)} FROM {_from(relation)}",
-        f"WHERE {where.text}" if where else "",
+        f"SELECT {', '.join(shown.select)} FROM {_from(query.relation)}",
+        f"WHERE {query.where.text}" if query.where else "",
         f"GROUP BY {', '.join(group)}" if group else "",
-        f"HAVING {having}" if having else "",
+        f"HAVING {shown.having}" if shown.having else "",
         clause,
-        _watermark(stmt.watermark),
-        _emit(stmt.emit),
-        f"ORDER BY {', '.join(order_by)}" if order_by else "",
-        f"LIMIT {stmt.limit}" if stmt.limit is not None else "",
+        _watermark(query.watermark),
+        _emit(query.emit),
+        f"ORDER BY {', '.join(shown.order_by)}" if shown.order_by else "",
+        f"LIMIT {query.limit}" if query.limit is not None else "",
     ]
     return " ".join(part for part in parts if part)
 
@@ -99,8 +104,8 @@ def _watermark(watermark: Watermark | None) -> str:
     return f"WATERMARK ({shown})"
 
 
-def _emit(emit: Emit | None) -> str:
+def _emit(emit: Emit) -> str:
     """Nothing for the default, so that writing it out changes nothing."""
-    if emit is None or emit.mode == "close":
+    if emit.mode == "close":
         return ""
     return "EMIT ON UPDATE" if emit.every_us is None else f"EMIT EVERY '{format_duration(emit.every_us)}'"

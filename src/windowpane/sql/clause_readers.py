@@ -28,11 +28,23 @@ FORMS = {
 WATERMARK_FORM = "WATERMARK (LAG 5 SECONDS[, ALLOWED LATENESS 1 MINUTE])"
 EMIT_FORMS = "EMIT ON WINDOW CLOSE, EMIT ON UPDATE or EMIT EVERY 10 SECONDS"
 
+
+@dataclass(frozen=True)
+class _Form:
+    """What stands between the parentheses of a clause."""
+
+    owner: str
+    text: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+
+
 _PARTS = {
-    "TUMBLING": (("SIZE",), ("OFFSET",)),
-    "HOPPING": (("SIZE", "SLIDE"), ("OFFSET",)),
-    "SESSION": (("GAP",), ()),
-    "SLIDING": (("LOOKBACK",), ("LOOKAHEAD",)),
+    "TUMBLING": _Form("TUMBLING", FORMS["TUMBLING"], ("SIZE",), ("OFFSET",)),
+    "HOPPING": _Form("HOPPING", FORMS["HOPPING"], ("SIZE", "SLIDE"), ("OFFSET",)),
+    "SESSION": _Form("SESSION", FORMS["SESSION"], ("GAP",), ()),
+    "SLIDING": _Form("SLIDING", FORMS["SLIDING"], ("LOOKBACK",), ("LOOKAHEAD",)),
+    "WATERMARK": _Form("WATERMARK", WATERMARK_FORM, (), ("LAG", "ALLOWED LATENESS")),
 }
 _SYNONYMS = {"ADVANCE BY": "SLIDE", "ADVANCE": "SLIDE"}
 _MAY_BE_ZERO = ("LOOKAHEAD", "LAG", "ALLOWED LATENESS", "OFFSET")
@@ -49,7 +61,7 @@ def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
         hint = f"kinds are: {nearest(kind, FORMS)}; count and state windows are functions in GROUP BY"
         raise source.error("UNKNOWN_WINDOW", f"unknown window `{tokens[1].text}`", hint, at=tokens[1])
     inner, rest = _parenthesised(source, tokens[2:], FORMS[kind])
-    parts = _read_parts(source, inner, tokens[1], kind, *_PARTS[kind], form=FORMS[kind])
+    parts = _read_parts(source, inner, tokens[1], _PARTS[kind])
     window = WindowSyntax(_BUILDERS[kind](parts), kind, span)
     return _with_over_and_on(source, window, rest)
 
@@ -66,7 +78,7 @@ def read_watermark(source: SourceText, tokens: list[Token]) -> Watermark:
     """`WATERMARK (LAG …[, ALLOWED LATENESS …])`, in either order."""
     inner, rest = _parenthesised(source, tokens[1:], WATERMARK_FORM)
     _nothing_left(source, rest, WATERMARK_FORM)
-    parts = _read_parts(source, inner, tokens[0], "WATERMARK", (), ("LAG", "ALLOWED LATENESS"), form=WATERMARK_FORM)
+    parts = _read_parts(source, inner, tokens[0], _PARTS["WATERMARK"])
     span = Span(tokens[0].start, tokens[-1].end + 1)
     return Watermark(parts.get("LAG"), parts.get("ALLOWED LATENESS"), span)
 
@@ -88,7 +100,7 @@ def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
 
 def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token]) -> WindowSyntax:
     if rest and rest[0].token_type == TokenType.OVER:
-        inner, after = _parenthesised(source, rest[1:], "OVER (PARTITION BY k)")
+        _, after = _parenthesised(source, rest[1:], "OVER (PARTITION BY k)")
         if not isinstance(window.spec, Sliding):
             hint = "leave OVER out and put the columns into GROUP BY"
             raise source.error("OVER_NOT_ALLOWED", f"{window.spelling} takes no OVER", hint, at=rest[0])
@@ -142,24 +154,21 @@ class _Part:
     value: list[Token]
 
 
-def _read_parts(
-    source: SourceText, tokens: list[Token], owner: Token, kind: str,
-    required: tuple[str, ...], optional: tuple[str, ...], form: str,
-) -> dict[str, int]:  # fmt: skip
+def _read_parts(source: SourceText, tokens: list[Token], owner: Token, form: _Form) -> dict[str, int]:
     """`NAME interval, …` as microseconds by name."""
     found: dict[str, int] = {}
-    for part in _split_parts(source, tokens, owner, form):
-        if part.name not in required + optional:
-            hint = f"it takes {nearest(part.name, required + optional)}: {form}"
-            raise source.error("UNKNOWN_OPTION", f"{kind} has no `{part.word.text}`", hint, at=part.word)
+    for part in _split_parts(source, tokens, owner, form.text):
+        if part.name not in form.required + form.optional:
+            hint = f"it takes {nearest(part.name, form.required + form.optional)}: {form.text}"
+            raise source.error("UNKNOWN_OPTION", f"{form.owner} has no `{part.word.text}`", hint, at=part.word)
         if part.name in found:
-            raise source.error("DUPLICATE_CLAUSE", f"a second {part.name}", f"write {form}", at=part.word)
+            raise source.error("DUPLICATE_CLAUSE", f"a second {part.name}", f"write {form.text}", at=part.word)
         us = read_interval(source, part.value, part.name, part.word)
         found[part.name] = us if part.name == "OFFSET" else _positive(source, us, part.name, part.value)
-    missing = [name for name in required if name not in found]
+    missing = [name for name in form.required if name not in found]
     if missing or not found:
         lacks = " and ".join(missing) or "LAG or ALLOWED LATENESS"
-        raise source.error("MISSING_OPTION", f"{kind} needs {lacks}", f"write {form}", at=owner)
+        raise source.error("MISSING_OPTION", f"{form.owner} needs {lacks}", f"write {form.text}", at=owner)
     return found
 
 

@@ -20,7 +20,7 @@ _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OV
 _CHILDLESS = (exp.Null, exp.Boolean, exp.Star, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)
 
 
-class SyntaxFault(ParseError):
+class QuerySyntaxError(ParseError):
     """A syntax error at a token. sqlglot's own would carry a text with ANSI codes, and be slow to build."""
 
     def __init__(self, message: str, token: Token | None) -> None:
@@ -41,7 +41,7 @@ class WindowpaneParser(SparkParser):
     ADD_JOIN_ON_TRUE: ClassVar[bool] = False
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
-        fault = SyntaxFault(message, token or self._curr or None)
+        fault = QuerySyntaxError(message, token or self._curr or None)
         if self.error_level == ErrorLevel.IMMEDIATE:
             raise fault
         self.errors.append(fault)

@@ -8,26 +8,13 @@ from sqlglot import exp
 
 from windowpane.sql.aggregates import aggregate_name, refuse_foreign_aggregate
 from windowpane.sql.dialect import render
+from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
 from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.refusals import refuse_syntax
 from windowpane.sql.scope import Scope, lambda_names, name_node
 from windowpane.sql.source import SourceText
 from windowpane.sql.window_functions import FLINK_AUXILIARY, SIGNATURES, window_name
-
-NONDETERMINISTIC = frozenset(
-    "rand random randn uuid now current_timestamp current_date curdate localtimestamp current_time unix_timestamp shuffle"
-    " monotonically_increasing_id spark_partition_id input_file_name input_file_block_start input_file_block_length"
-    " randstr uniform current_user session_user user current_catalog current_database current_schema version".split()
-)
-GENERATORS = frozenset("explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple".split())
-RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value".split())
-
-_UNIT_FUNCTIONS = frozenset("timestampadd timestampdiff dateadd date_add datediff date_diff".split())
-_UNITS = frozenset(
-    "MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY DAYOFYEAR WEEK MONTH QUARTER YEAR".split()
-    + "MICROSECONDS MILLISECONDS SECONDS MINUTES HOURS DAYS WEEKS MONTHS QUARTERS YEARS".split()
-)
 
 
 def function_name(node: exp.Expr) -> str | None:
@@ -148,9 +135,9 @@ class RowExpressions:
 def is_unit(part: exp.Column) -> bool:
     """Whether a name is the unit of timestampadd(HOUR, …) and not a column."""
     parent = part.parent
-    if not isinstance(parent, exp.Anonymous) or function_name(parent) not in _UNIT_FUNCTIONS or part.table:
+    if not isinstance(parent, exp.Anonymous) or function_name(parent) not in UNIT_FUNCTIONS or part.table:
         return False
-    return len(parent.expressions) == 3 and parent.expressions[0] is part and part.name.upper() in _UNITS
+    return len(parent.expressions) == 3 and parent.expressions[0] is part and part.name.upper() in UNITS
 
 
 def refuse_modifiers(source: SourceText, node: exp.Expr) -> None:

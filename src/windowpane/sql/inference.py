@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from windowpane.sql.functions import RETURN_TYPES, SAME_AS_ARGUMENTS, SAME_AS_FIRST
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, TIMES, decimal, decimal_parts, fields_of, parts_of, type_name
 
 Types = Mapping[str, str | None]
@@ -16,26 +17,6 @@ _BOOLEAN = (
 )  # fmt: skip
 _STRING = (exp.Trim, exp.Substring, exp.Overlay)
 _BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
-
-RETURNS = {
-    "BOOLEAN": "isnull isnotnull isnan startswith endswith contains array_contains exists forall like ilike rlike"
-    " regexp_like bool boolean equal_null",
-    "STRING": "upper ucase lower lcase concat_ws regexp_replace regexp_extract replace initcap repeat lpad rpad ltrim rtrim"
-    " btrim translate date_format from_unixtime to_json md5 sha1 sha sha2 hex base64 format_string printf substring_index"
-    " split_part get_json_object left right string char chr soundex typeof format_number space",
-    "INT": "length char_length character_length len year month day dayofmonth dayofweek dayofyear hour minute second quarter"
-    " weekofyear weekday instr locate size cardinality ascii levenshtein bit_length octet_length int hash",
-    "BIGINT": "bigint xxhash64 unix_timestamp to_unix_timestamp unix_micros unix_millis unix_seconds crc32 timestampdiff",
-    "DOUBLE": "sqrt cbrt exp expm1 ln log log10 log2 log1p pow power sin cos tan asin acos atan atan2 sinh cosh tanh"
-    " degrees radians double pi e signum sign hypot months_between rint",
-    "DATE": "to_date date date_sub last_day next_day trunc make_date add_months date_from_unix_date",
-    "TIMESTAMP": "date_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds to_utc_timestamp"
-    " from_utc_timestamp timestampadd",
-    "FLOAT": "float",
-}
-_RETURNS = {name: kind for kind, names in RETURNS.items() for name in names.split()}
-_SAME = frozenset("coalesce nvl ifnull greatest least".split())
-_AS_FIRST = frozenset("nullif abs positive reverse nanvl array_distinct array_sort sort_array slice filter".split())
 
 
 def infer(node: exp.Expr | None, types: Types) -> str | None:
@@ -83,33 +64,41 @@ def _compound(node: exp.Expr | None, types: Types) -> str | None:
 
 def _function(node: exp.Anonymous, types: Types) -> str | None:
     name, args = str(node.name or node.this).lower(), node.expressions
-    if name in _RETURNS:
-        return _RETURNS[name]
-    if name in ("date_add", "datediff", "date_diff", "dateadd"):
-        with_unit = len(args) == 3
-        return ("TIMESTAMP" if with_unit else "DATE") if name.endswith("add") else ("BIGINT" if with_unit else "INT")
-    if name in _SAME:
+    if name in RETURN_TYPES:
+        return RETURN_TYPES[name]
+    if name in SAME_AS_ARGUMENTS:
         return common_of(args, types)
-    if name in _AS_FIRST and args:
+    if name in SAME_AS_FIRST and args:
         return infer(args[0], types)
+    if name in _DATES:
+        return _DATES[name][len(args) == 3]
+    return _by_arguments(name, args, types) if args else None
+
+
+_DATES = {
+    "date_add": ("DATE", "TIMESTAMP"),
+    "dateadd": ("DATE", "TIMESTAMP"),
+    "timestampadd": ("TIMESTAMP", "TIMESTAMP"),
+    "datediff": ("INT", "BIGINT"),
+    "date_diff": ("INT", "BIGINT"),
+}
+"""Without and with a unit as first argument."""
+
+
+def _by_arguments(name: str, args: Sequence[exp.Expr], types: Types) -> str | None:
     if name == "nvl2" and len(args) == 3:
         return common_of(args[1:], types)
-    if name == "concat" and all(infer(arg, types) == "STRING" for arg in args):
-        return "STRING"
-    if name == "element_at" and args:
-        return _element(infer(args[0], types))
-    if (
-        name in ("ceil", "ceiling", "floor")
-        and len(args) == 1
-        and infer(args[0], types) in ("DOUBLE", "FLOAT", *INTEGRAL)
-    ):
-        return "BIGINT"
-    if name == "round" and args and infer(args[0], types) in ("DOUBLE", "FLOAT", *INTEGRAL):
-        return infer(args[0], types)
-    if name == "array" and args:
-        element = common_of(args, types)
-        return f"ARRAY<{element}>" if element else None
-    return None
+    first = infer(args[0], types)
+    if name in ("ceil", "ceiling", "floor") and len(args) == 1:
+        return "BIGINT" if first in (*FRACTIONAL, *INTEGRAL) else None
+    if name == "round":
+        return first if first in (*FRACTIONAL, *INTEGRAL) else None
+    if name == "element_at":
+        return _element(first)
+    if name == "concat":
+        return "STRING" if all(infer(arg, types) == "STRING" for arg in args) else None
+    element = common_of(args, types) if name == "array" else None
+    return f"ARRAY<{element}>" if element else None
 
 
 def _literal(node: exp.Literal) -> str | None:
@@ -138,7 +127,7 @@ def _element(owner: str | None) -> str | None:
     return parts_of(owner)[1] if owner and owner.startswith("MAP<") else None
 
 
-def arithmetic(node: exp.Expr, left: str | None, right: str | None) -> str | None:
+def arithmetic(node: exp.Binary, left: str | None, right: str | None) -> str | None:
     """Spark's result type of an operator; dates and intervals only where it is certain."""
     if left is None or right is None:
         interval = isinstance(node.right, exp.Interval) and left in ("TIMESTAMP", "TIMESTAMP_NTZ")
@@ -152,7 +141,7 @@ def arithmetic(node: exp.Expr, left: str | None, right: str | None) -> str | Non
     return _decimal_result(node, decimal_parts(left), decimal_parts(right))
 
 
-def _fractional(node: exp.Expr, left: str, right: str) -> str | None:
+def _fractional(node: exp.Binary, left: str, right: str) -> str | None:
     numeric = all(kind in (*FRACTIONAL, *INTEGRAL) or kind.startswith("DECIMAL") for kind in (left, right))
     if not numeric:
         return None
@@ -164,7 +153,7 @@ def _widest(left: str, right: str) -> str:
     return INTEGRAL[max(INTEGRAL.index(left), INTEGRAL.index(right))]
 
 
-def _decimal_result(node: exp.Expr, left: tuple[int, int] | None, right: tuple[int, int] | None) -> str | None:
+def _decimal_result(node: exp.Binary, left: tuple[int, int] | None, right: tuple[int, int] | None) -> str | None:
     """Spark's precision rules. Literals of integers are narrower there, so those are left to Spark."""
     if left is None or right is None or any(isinstance(side, exp.Literal) and not side.is_string and side.is_int
                                             for side in (node.left, node.right)):  # fmt: skip

@@ -32,7 +32,7 @@ class Projection:
 
 @dataclass
 class OutputBinder:
-    """Binds what is computed from groups (or, without groups, from the window's rows). Calls are numbered as they come."""
+    """Binds what is computed from groups (or, without groups, from rows). Calls are numbered as they come."""
 
     source: SourceText
     rows: RowExpressions

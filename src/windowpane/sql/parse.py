@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from windowpane.errors import Span, SqlError
 from windowpane.sql.clause_readers import read_emit, read_watermark, read_window_clause
 from windowpane.sql.clauses import ORDER, refuse_unseen, split_clauses
-from windowpane.sql.dialect import SyntaxFault, parse_tokens, tokenize
+from windowpane.sql.dialect import QuerySyntaxError, parse_tokens, tokenize
 from windowpane.sql.refusals import refuse_select_parts
 from windowpane.sql.source import SourceText
 from windowpane.sql.statement import OrderSyntax, SelectStmt, WindowSyntax
@@ -44,8 +44,8 @@ def read_source(sql: str) -> SourceText:
         raise SqlError("TOO_LONG", message, sql=sql[:200], span=Span(0, 1))
     try:
         tokens = tokenize(sql)
-    except TokenError as error:
-        raise _unreadable(sql, error) from None
+    except TokenError:
+        raise _unreadable(sql) from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     source = SourceText(sql, _window_as_function(tokens))
@@ -54,7 +54,7 @@ def read_source(sql: str) -> SourceText:
 
 
 def _window_as_function(tokens: list[Token]) -> list[Token]:
-    """WINDOW opens a clause; before a parenthesis it is Spark's function, which the parser knows only by a plain name."""
+    """WINDOW opens a clause; before a parenthesis it is Spark's function, for which the parser needs a plain name."""
     follows = [*tokens[1:], tokens[-1]] if tokens else []
     return [
         Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
@@ -64,7 +64,7 @@ def _window_as_function(tokens: list[Token]) -> list[Token]:
     ]
 
 
-def _unreadable(sql: str, error: TokenError) -> SqlError:
+def _unreadable(sql: str) -> SqlError:
     start = _unclosed(sql)
     what = {"'": "a string", '"': "a string", "`": "a quoted name", "/": "a comment"}.get(
         sql[start : start + 1], "text"
@@ -152,13 +152,13 @@ def syntax(source: SourceText, step: Callable[[], Result]) -> Result:
     """Run a step of sqlglot; whatever it raises becomes a SqlError with a place in the text."""
     try:
         return step()
-    except SyntaxFault as fault:
+    except QuerySyntaxError as fault:
         raise _syntax_error(source, fault) from None
     except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError, AssertionError) as error:
         raise source.error("SYNTAX", "the query cannot be read", f"write {ORDER}", at=source.tokens[0]) from error
 
 
-def _syntax_error(source: SourceText, fault: SyntaxFault) -> SqlError:
+def _syntax_error(source: SourceText, fault: QuerySyntaxError) -> SqlError:
     expected = str(fault).removeprefix("Expecting ") if str(fault).startswith("Expecting ") else None
     token = fault.token
     if token is None:

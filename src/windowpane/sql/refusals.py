@@ -1,4 +1,4 @@
-"""What Spark's syntax has and this engine does not run: refused by allow-lists, so that nothing is ever dropped unseen."""
+"""What Spark's syntax has and this engine does not run: refused by allow-lists, so that nothing is dropped unseen."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _SYNTAX = (
     exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
     exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Any, exp.All, exp.Tuple,
-    exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval, exp.IntervalSpan,
-    exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda, exp.Kwarg,
+    exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval,
+    exp.IntervalSpan,    exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda, exp.Kwarg,
     exp.Alias, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.HexString, exp.AtTimeZone,
     exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser, exp.Collate, exp.Slice,
 )  # fmt: skip
@@ -54,8 +54,8 @@ def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select
     """The tree as a SELECT of which every part is one that is run."""
     if isinstance(tree, exp.SetOperation):
         hint = "a UNION ALL of streams stands as a subquery: FROM (SELECT … UNION ALL SELECT …) AS u"
-        raise source.error("UNSUPPORTED_SET_OPERATION", "UNION, INTERSECT and EXCEPT of queries are not supported", hint,
-                           at=tree.expression)  # fmt: skip
+        message = "UNION, INTERSECT and EXCEPT of queries are not supported"
+        raise source.error("UNSUPPORTED_SET_OPERATION", message, hint, at=tree.expression)
     if not isinstance(tree, exp.Select):
         raise source.error("NOT_A_SELECT", "this is not a SELECT", "write SELECT … FROM …", at=source.tokens[0])
     for name, part in tree.args.items():
@@ -82,7 +82,7 @@ def _refuse_part(source: SourceText, name: str, part: object) -> SqlError:
 
 def _place(source: SourceText, part: object, message: str) -> Place:
     """The part's own place, or the keyword that the message starts with."""
-    keyword = message.split(" is ")[0].removeprefix("SELECT ").split()[0].upper()
+    keyword = message.split(" is ", maxsplit=1)[0].removeprefix("SELECT ").split()[0].upper()
     for token in source.tokens:
         if token.text.upper().split()[0:1] == [keyword]:
             return token

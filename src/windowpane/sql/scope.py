@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from windowpane.errors import SqlError, nearest
@@ -71,7 +72,7 @@ class Scope:
 
     def resolve(self, node: exp.Column) -> Resolved:
         """What a column reference means; UNKNOWN_COLUMN or AMBIGUOUS_COLUMN otherwise."""
-        parts = node.parts
+        parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
         qualified = self._qualified(parts) if len(parts) > 1 else None
         if qualified is not None:
             return self._with_fields(node, qualified)
@@ -130,7 +131,7 @@ def needs_quotes(name: str) -> bool:
     """Whether a name must stand in backticks to be read back as a name."""
     try:
         tokens = tokenize(name)
-    except Exception:
+    except SqlglotError:
         return True
     return len(tokens) != 1 or tokens[0].token_type != TokenType.VAR or tokens[0].text != name or not name.isascii()
 

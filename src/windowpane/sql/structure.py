@@ -12,26 +12,26 @@ EXAMPLE = "add one: GROUP BY tumblingwindow('ss', 10), or WINDOW TUMBLING (SIZE 
 _BY_ROW = {Sliding: "sliding", Count: "count", State: "state"}
 
 
-def check_structure(stmt: SelectStmt, kind: QueryKind, keyed: bool, aggregate: Span | None) -> None:
+def check_structure(stmt: SelectStmt, kind: QueryKind, aggregate: Span | None) -> None:
     """Refuse combinations of clauses that have no meaning or would be ignored."""
-    _check_window(stmt, keyed, aggregate)
+    _check_window(stmt, aggregate)
     _check_watermark(stmt)
     _check_emit(stmt, kind)
     _check_order(stmt)
 
 
-def _check_window(stmt: SelectStmt, keyed: bool, aggregate: Span | None) -> None:
+def _check_window(stmt: SelectStmt, aggregate: Span | None) -> None:
     error = stmt.source.error
     if stmt.window is None:
         if stmt.having is not None:
             raise error("HAVING_WITHOUT_WINDOW", "HAVING needs a window", EXAMPLE, at=stmt.having)
-        if keyed:
+        if stmt.group_by_exprs:
             raise error(
                 "NEEDS_WINDOW", "GROUP BY needs a window: a stream never ends", EXAMPLE, at=stmt.group_by_exprs[0]
             )
         if aggregate is not None:
             raise error("NEEDS_WINDOW", "an aggregate needs a window: a stream never ends", EXAMPLE, at=aggregate)
-    elif stmt.having is not None and not keyed and aggregate is None and not _has_aggregate(stmt):
+    elif stmt.having is not None and not stmt.group_by_exprs and aggregate is None and not _has_aggregate(stmt):
         hint = "use WHERE to choose rows"
         raise error("HAVING_WITHOUT_GROUPS", "HAVING chooses groups, but nothing is grouped", hint, at=stmt.having)
 

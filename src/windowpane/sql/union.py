@@ -55,8 +55,7 @@ def _flatten(source: SourceText, node: exp.Expr, whole: exp.Expr) -> list[exp.Se
         branches.insert(0, _branch(source, node.expression, whole))
         node = node.this
     if not branches:
-        raise source.error("UNSUPPORTED_SUBQUERY", "a subquery in FROM must be a UNION ALL of streams", f"write {_FORM}",
-                           at=whole)  # fmt: skip
+        raise _unsupported(source, "a subquery in FROM must be a UNION ALL of streams", whole)
     return [_branch(source, node, whole), *branches]
 
 
