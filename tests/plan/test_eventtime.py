@@ -56,9 +56,21 @@ def test_numbers_in_text() -> None:
 
 
 def test_text_at_the_ends_of_int64() -> None:
-    texts = ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "0" * 40 + "1"]
+    texts = [
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "0" * 40 + "1",
+    ]
     assert parse("unixtimestamp_us", pa.array(texts)) == [2**63 - 1, FAILED, -(2**63), FAILED, 1]
-    seconds = ["9223372036854.775807", "9223372036854.775808", "-9223372036854.775808", "-9223372036854.7758081", "9" * 30]
+    seconds = [
+        "9223372036854.775807",
+        "9223372036854.775808",
+        "-9223372036854.775808",
+        "-9223372036854.7758081",
+        "9" * 30,
+    ]
     assert parse("unixtimestamp_s", pa.array(seconds)) == [2**63 - 1, FAILED, -(2**63), FAILED, FAILED]
 
 
@@ -67,7 +79,7 @@ def test_decimals() -> None:
     assert parse("unixtimestamp_s", values) == [1_123_456, -1_123_457, None]
 
 
-@given(st.decimals(min_value=-10**12, max_value=10**12, places=9))
+@given(st.decimals(min_value=-(10**12), max_value=10**12, places=9))
 def test_text_agrees_with_exact_arithmetic(value: Decimal) -> None:
     expected = (Fraction(value) * 1_000_000).__floor__()
     assert parse("unixtimestamp_s", pa.array([f"{value:f}"])) == [expected]

@@ -33,13 +33,7 @@ def resolve_chains(context: PlanContext) -> TimeChains:
 
 def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
     """`ON` is authoritative: no fallback. A bare column that a stream declares is read as declared."""
-    kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get((on.type or "TIMESTAMP").upper())
-    if kind is None:
-        raise context.error(
-            "ON_NOT_A_TIMESTAMP", f"`ON {on.text}` is {on.type}, not a timestamp",
-            f"convert it, e.g. `ON timestamp_millis({on.text})`, or declare the column as the stream's eventtime with "
-            f"one of the types {_types(context)}", span=on.span,
-        )  # fmt: skip
+    kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get(on.type or "", "timestamp")
     return TimeStep("sql_override", on.text, kind, on.type, on.columns, "error")
 
 

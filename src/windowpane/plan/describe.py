@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
-from windowpane.sql.query import Emit, OrderKey
+from windowpane.sql.query import Column, Emit, OrderKey
 from windowpane.time import format_duration
 
 
@@ -46,3 +46,10 @@ def describe_order(key: OrderKey) -> str:
 def describe_limit(duration_us: int | None) -> str:
     """A duration that may be switched off."""
     return "off" if duration_us is None else format_duration(duration_us)
+
+
+def describe_columns(columns: tuple[Column, ...] | None) -> tuple[str, ...]:
+    """`price BIGINT` each; `(none)` and `(known to the source)` say why there are no names."""
+    if columns is None:
+        return ("(known to the source)",)
+    return tuple(f"{column.name} {column.type}" for column in columns) or ("(none)",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.plan.describe import describe_emit, describe_order, describe_window
+from windowpane.plan.describe import describe_columns, describe_emit, describe_order, describe_window
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.parts import SideRoute, describe_output
 from windowpane.plan.steps import TimeStep
@@ -24,8 +24,7 @@ class LogicalSource(PlanNode):
 
     def properties(self) -> Properties:
         alias = self.alias if self.alias != self.stream else None
-        columns = None if self.columns is None else tuple(column.name for column in self.columns)
-        return shown(stream=self.stream, alias=alias, format=self.format, columns=columns)
+        return shown(stream=self.stream, alias=alias, format=self.format, columns=describe_columns(self.columns))
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class WindowPlan:
     def properties(self) -> Properties:
         return shown(
             window=describe_window(self.spec), partition_by=self.partition_by,
-            when=self.when, open=self.open, emit_when=self.emit, late_rule=self.late_rule,
+            when=self.when, open=self.open, emit_when=self.emit,
             allowed_lateness=format_duration(self.allowed_lateness_us) if self.allowed_lateness_us else None,
         )  # fmt: skip
 

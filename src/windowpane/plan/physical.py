@@ -6,9 +6,9 @@ FILTER, `_p0` partition keys, `_c0` carried columns, `_d0` dedupe keys, `_where`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from windowpane.plan.describe import describe_limit, describe_order
+from windowpane.plan.describe import describe_columns, describe_limit, describe_order
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.parts import (
     Aggregation,
@@ -44,9 +44,8 @@ class PhysicalDataSource(PlanNode):
     columns: tuple[Column, ...] | None
 
     def properties(self) -> Properties:
-        columns = None if self.columns is None else tuple(f"{column.name} {column.type}" for column in self.columns)
         alias = self.alias if self.alias != self.stream else None
-        return shown(stream=self.stream, alias=alias, format=self.format, columns=columns)
+        return shown(stream=self.stream, alias=alias, format=self.format, columns=describe_columns(self.columns))
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,7 @@ class PhysicalProject(UnaryNode):
     original: bool
 
     def properties(self) -> Properties:
-        return shown(
-            crosses=tuple(column.describe() for column in self.columns),
+        return {"crosses": [column.describe() for column in self.columns]} | shown(
             where=self.where, error=self.error.text if self.error else None, original=self.original,
         )  # fmt: skip
 
@@ -206,7 +204,7 @@ class PhysicalAggregation(UnaryNode):
     """Aggregates over the kept rows of the PhysicalWindow below. `not_fused` says why it is not a streaming one."""
 
     aggregation: Aggregation
-    not_fused: str | None = None
+    not_fused: str | None = field(default=None, compare=False)
 
     def properties(self) -> Properties:
         return self.aggregation.properties() | shown(not_fused=self.not_fused)
@@ -222,7 +220,7 @@ class PhysicalStreamingAggregation(UnaryNode):
     window: WindowPlan
     aggregation: Aggregation
     pane_us: int | None = None
-    panes: str | None = None
+    panes: str | None = field(default=None, compare=False)
 
     def properties(self) -> Properties:
         panes = f"shared({format_duration(self.pane_us)})" if self.pane_us is not None else self.panes

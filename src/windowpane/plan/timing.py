@@ -34,7 +34,8 @@ def resolve_timing(context: PlanContext) -> Timing:
     """Mode, lag, lateness and late rule, or the PlanError that says which settings contradict each other."""
     if _resolve_mode(context) == "processing_time":
         _refuse_event_time_settings(context)
-        return Timing("processing_time", "row", context.releases_in_order, notes=_unused(context))
+        rule: LateRule = "row" if context.releases_in_order else "window"
+        return Timing("processing_time", rule, context.releases_in_order, notes=_unused(context))
     lateness_us = _allowed_lateness(context)
     rule, notes = _late_rule(context, lateness_us)
     options = context.options
@@ -75,7 +76,7 @@ def _refuse_event_time_settings(context: PlanContext) -> None:
         if value is not None:
             in_sql = key == "WATERMARK"
             raise context.error(
-                "NEEDS_EVENT_TIME", f"`{key.rpartition('.')[2]}` has no meaning in processing time, as here",
+                "NEEDS_EVENT_TIME", f"`{key.rpartition('.')[2]}` has no meaning here: the query runs in processing time",
                 "set `options.eventtime.enabled = true` and declare the stream's `eventtime`, name the time column in "
                 "the SQL (`WINDOW … ON ts`), or remove it",
                 span=_watermark_span(context) if in_sql else None, key=None if in_sql else key,
