@@ -1,9 +1,12 @@
 """From SQL text to a bound query. The only layer that knows sqlglot; what leaves it is plain values and Spark SQL."""
 
 from windowpane.sql.bind import bind
+from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
+from windowpane.sql.scalar import rename_columns
 from windowpane.sql.schema import KAFKA_COLUMNS, KNOWN_SCHEMAS, RATE_COLUMNS, Catalog, Schema, parse_schema
 from windowpane.sql.statement import SelectStmt
+from windowpane.sql.transpile import to_duckdb
 
 __all__ = [
     "KAFKA_COLUMNS",
@@ -13,6 +16,9 @@ __all__ = [
     "Schema",
     "SelectStmt",
     "bind",
+    "error_guard",
     "parse",
     "parse_schema",
+    "rename_columns",
+    "to_duckdb",
 ]

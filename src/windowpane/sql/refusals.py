@@ -43,8 +43,8 @@ _SYNTAX = (
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
     exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Any, exp.All, exp.Tuple,
     exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval,
-    exp.IntervalSpan,    exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda, exp.Kwarg,
-    exp.Alias, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.HexString, exp.AtTimeZone,
+    exp.IntervalSpan, exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda,
+    exp.Kwarg, exp.Alias, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.HexString, exp.AtTimeZone,
     exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser, exp.Collate, exp.Slice,
 )  # fmt: skip
 _ALLOWED = frozenset(_SYNTAX)

@@ -1,0 +1,64 @@
+"""Work on the text of a bound expression: reading it back, renaming its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from windowpane.errors import InternalError
+from windowpane.sql.dialect import parse_expression, render, tokenize
+from windowpane.sql.query import Expr
+from windowpane.sql.scope import lambda_names, name_node
+
+
+def read_expression(text: str) -> exp.Expr:
+    """The tree of an expression that `sql` has written itself."""
+    node = parse_expression(tokenize(text), text)
+    if node is None:
+        raise InternalError("BAD_EXPRESSION", f"`{text}` is not an expression")
+    return node
+
+
+def column_name(node: exp.Expr) -> str | None:
+    """The column that a reference starts with (`a` in `a.b`); None for a lambda's variable and anything else."""
+    if not isinstance(node, exp.Column):
+        return None
+    name = node.parts[0].name
+    return None if name.lower() in lambda_names(node) else name
+
+
+def is_try_cast(node: exp.Expr) -> bool:
+    """Spark's CAST raises; sqlglot keeps both as TryCast and marks TRY_CAST as safe."""
+    return isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
+
+
+def field_path(node: exp.Column) -> exp.Expr:
+    """`a.b.c` of a bound expression is a column and its fields, never a qualified name."""
+    shown: exp.Expr = exp.Column(this=exp.Identifier(this=node.parts[0].name))
+    for part in node.parts[1:]:
+        shown = exp.Dot(this=shown, expression=exp.Identifier(this=part.name))
+    return shown
+
+
+def rename_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The same expression over other column names.
+
+    >>> rename_columns(Expr("_a1 + _a0", None, ("_a1", "_a0")), {"_a1": "_a0"})
+    Expr(text='_a0 + _a0', type=None, columns=('_a0',), span=None)
+    """
+    if not any(name in names for name in expr.columns):
+        return expr
+
+    def step(node: exp.Expr) -> exp.Expr:
+        name = column_name(node)
+        if name is None or name not in names:
+            return node
+        renamed: exp.Expr = name_node(names[name])
+        for part in node.parts[1:] if isinstance(node, exp.Column) else []:
+            renamed = exp.Dot(this=renamed, expression=exp.Identifier(this=part.name, quoted=True))
+        return renamed
+
+    text = render(read_expression(expr.text).transform(step, copy=False))
+    return replace(expr, text=text, columns=tuple(dict.fromkeys(names.get(name, name) for name in expr.columns)))
