@@ -54,7 +54,7 @@ def key_columns(draw: st.DrawFn) -> list[pa.Array]:
 def test_groups_are_those_of_a_dictionary_in_order_of_first_appearance(columns: list[pa.Array]) -> None:
     length = len(columns[0])
     rows = list(zip(*(map(plain, column.to_pylist()) for column in columns), strict=True))
-    numbers: dict[object, int] = {}
+    numbers: dict[tuple[object, ...], int] = {}
     expected = [numbers.setdefault(row, len(numbers)) for row in rows]
     groups, first = group_rows(columns, length)
     assert groups.ids.tolist() == expected

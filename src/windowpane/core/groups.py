@@ -201,7 +201,8 @@ def validity(array: pa.Array) -> Bools | None:
 
 def canonical_floats(values: Values) -> Values:
     """The same floats with one zero and one NaN, so that equal values have equal bits."""
-    plain: Values = values + values.dtype.type(0)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        plain: Values = values + values.dtype.type(0)
     unordered = np.isnan(plain)
     if unordered.any():
         plain[unordered] = np.nan

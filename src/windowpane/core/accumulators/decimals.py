@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from windowpane.core.accumulators import limbs
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Bools, Int64s, physical, validity
+from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, physical, validity
 from windowpane.core.accumulators.count import sum_by_group
 from windowpane.core.accumulators.ranges import prefix_sums, range_counts
 from windowpane.core.groups import Groups
@@ -20,6 +20,8 @@ MAX_PRECISION = 38
 _STATE_PRECISION = 76
 _SUM_EXTRA_DIGITS = 10
 _EXACT = Context(prec=_STATE_PRECISION)
+_EXACT_DIGITS = 15
+"""Numbers of so many digits, and powers of ten up to 22, are exact as doubles."""
 
 
 class DecimalSumAccumulator:
@@ -63,3 +65,13 @@ def narrowed(wide: pa.Array, type_: pa.DataType) -> Evaluated:
     too_wide: Bools = physical(pc.fill_null(pc.greater_equal(pc.abs(wide), bound), False))
     kept = pc.if_else(pa.array(too_wide), pa.scalar(None, wide.type), wide) if too_wide.any() else wide
     return Evaluated(kept.cast(type_), too_wide)
+
+
+def doubles_from(array: pa.Array) -> Float64s:
+    """The doubles nearest to decimals, undefined where they are NULL. Arrow's own cast may be off by one ulp."""
+    if array.type.precision > _EXACT_DIGITS:
+        return physical(array.cast(pa.string()).cast(pa.float64()))
+    low, high, *_ = limbs.from_decimals(array.cast(pa.decimal128(array.type.precision, array.type.scale)))
+    whole: Float64s = ((high << 32) | low).astype(np.float64)
+    scaled: Float64s = whole / 10.0**array.type.scale
+    return scaled

@@ -19,7 +19,8 @@ from windowpane.core.groups import Groups
 
 def largest_magnitude(values: Float64s) -> float:
     """The largest |x|; NaN when one is among them, 0 when there are none."""
-    return max(float(values.max()), -float(values.min())) if len(values) else 0.0
+    with np.errstate(invalid="ignore"):
+        return max(float(values.max()), -float(values.min())) if len(values) else 0.0
 
 
 def layers(values: Float64s, terms: int) -> Iterator[Float64s]:

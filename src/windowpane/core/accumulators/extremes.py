@@ -47,7 +47,8 @@ class ExtremeAccumulator:
             keys, groups = keys[rows], groups.take(rows)
         extreme = extreme_of(keys.dtype, largest=self._largest)
         found = np.full(groups.count, extreme.start, keys.dtype)
-        extreme.ufunc.at(found, groups.ids, keys)
+        with np.errstate(invalid="ignore"):
+            extreme.ufunc.at(found, groups.ids, keys)
         return order.restore(found, groups.sizes > 0)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from windowpane.core.accumulators import expansions
 from windowpane.core.accumulators.base import Evaluated, Inputs
 from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, flatten_lists, physical, to_arrow, validity
+from windowpane.core.accumulators.decimals import doubles_from
 from windowpane.core.accumulators.ranges import range_counts
 from windowpane.core.groups import Groups
 
@@ -56,8 +57,10 @@ class FloatSumAccumulator:
 
 def as_doubles(array: pa.Array) -> Float64s:
     """Any numeric column as doubles; undefined where it is NULL."""
-    plain = array.cast(pa.float64()) if pa.types.is_decimal(array.type) else array
-    return physical(plain).astype(np.float64, copy=False)
+    if pa.types.is_decimal(array.type):
+        return doubles_from(array)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return physical(array).astype(np.float64, copy=False)
 
 
 def fold_doubles(values: Float64s, groups: Groups) -> list[pa.Array]:

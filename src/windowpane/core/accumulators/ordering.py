@@ -39,8 +39,7 @@ def order_keys(array: pa.Array) -> OrderKeys:
     if is_boolean(type_):
         return OrderKeys(physical(array).view(np.uint8), valid, lambda keys, ok: to_arrow(keys != 0, type_, ok))
     if is_float(type_):
-        values = physical(array)
-        return OrderKeys(values + values.dtype.type(0), valid, lambda keys, ok: to_arrow(keys, type_, ok))
+        return OrderKeys(canonical_floats(physical(array)), valid, lambda keys, ok: to_arrow(keys, type_, ok))
     if numpy_dtype(type_) is not None:
         return OrderKeys(physical(array), valid, lambda keys, ok: to_arrow(keys, type_, ok))
     return _ranked(array, valid)

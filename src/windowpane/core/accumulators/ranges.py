@@ -40,10 +40,10 @@ def reduce_ranges(ufunc: np.ufunc, values: Values, low: Int64s, high: Int64s, ne
     level_of = np.frexp(lengths.astype(np.float64))[1] - 1
     level, width = values, 1
     for k in range(int(level_of.max(initial=-1)) + 1):
-        if k:
-            level = ufunc(level[:-width], level[width:])
-            width *= 2
         chosen = np.flatnonzero(level_of == k)
-        if len(chosen):
+        with np.errstate(invalid="ignore"):
+            if k:
+                level = ufunc(level[:-width], level[width:])
+                width *= 2
             result[chosen] = ufunc(level[low[chosen]], level[high[chosen] - width])
     return result

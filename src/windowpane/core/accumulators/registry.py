@@ -82,6 +82,11 @@ _SAME_WITH_DISTINCT = frozenset(
     | {"collect_set", "approx_count_distinct"}
 )
 """Aggregates that a repeated value does not change: they stay as cheap, and as ranged, as they are."""
+_ORDER_FREE = frozenset(
+    {"count", "count_if", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"}
+    | {"median", "percentile", "approx_percentile"}
+)
+"""Aggregates whose DISTINCT set needs no order. Users' own are taken to need it."""
 
 _functions = {function.name: function for function in _BUILT_IN}
 
@@ -110,7 +115,7 @@ def resolve(name: str) -> AggregateFunction:
 
 
 def keeps_set(function_name: str, *, distinct: bool) -> bool:
-    """True when the state of the call is a set of values: it has no `over_ranges`, even where the function is ranged."""
+    """True when the state of the call is a set of values: it has no `over_ranges`, though the function may have."""
     return distinct and resolve(function_name).name not in _SAME_WITH_DISTINCT
 
 
@@ -128,7 +133,8 @@ def build_accumulator(
         return inner
     if not function.takes_distinct or not arg_types:
         raise PlanError("AGGREGATE_DISTINCT", f"`{function_name}` does not take DISTINCT here", "leave DISTINCT out")
-    return DistinctAccumulator(function_name, inner, arg_types)
+    ordered = function.name not in _ORDER_FREE
+    return DistinctAccumulator(function_name, inner, arg_types, ordered=ordered)
 
 
 def _check_arguments(function: AggregateFunction, written: str, columns: int, params: int) -> None:
