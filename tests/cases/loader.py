@@ -197,7 +197,7 @@ def run_case(case: Case) -> Outcome:
         if isinstance(item, dict):
             _advance(harness, query, item["watermark"], outcome)
             continue
-        at = item[0]["ts"] * 1000 if query.by_clock and item[0].get("ts") is not None else None
+        at = max(item[0]["ts"] * 1000, from_datetime(harness.clock)) if query.by_clock and "ts" in item[0] else None
         stream = item[0][query.time["streams"]["column"]] if len(query.streams) > 1 else None
         outcome.add(harness.push(item, stream=stream, at=at))
     if case["time"]["end"] == "flush":

@@ -34,14 +34,23 @@ class Chain:
         self, clock_us: int, rows: Iterable[pa.RecordBatch] = (), *, advance_to_us: int | None = None
     ) -> BatchResult:
         """One micro-batch: rows first, then time moves, once."""
-        frames: list[Frame] = [Clock(clock_us), *(Rows(batch) for batch in rows)]
+        frames = [*self._beginning(clock_us), *(Rows(batch) for batch in rows)]
         if advance_to_us is not None:
             frames.append(Watermark(advance_to_us))
         return self._run([*frames, BatchEnd()])
 
     def end(self, clock_us: int) -> BatchResult:
         """Graceful end: everything held or open is emitted."""
-        return self._run([Clock(clock_us), ControlSignal.END])
+        return self._run([*self._beginning(clock_us), ControlSignal.END])
+
+    def _beginning(self, clock_us: int) -> list[Frame]:
+        """Rows are judged against the watermark as it was before the micro-batch."""
+        return [Clock(clock_us), *([] if self.watermark_us is None else [Watermark(self.watermark_us)])]
+
+    @property
+    def watermark_us(self) -> int | None:
+        """Where time stands: the last operator has heard of every advance."""
+        return self.operators[-1].watermark_us
 
     def _run(self, frames: list[Frame]) -> BatchResult:
         buffered_before = self._buffered()
@@ -59,7 +68,7 @@ class Chain:
         return BatchResult(
             [frame.batch for frame in out if isinstance(frame, Emissions) and frame.batch.num_rows],
             [frame.batch for frame in out if isinstance(frame, SideRows) and frame.batch.num_rows],
-            self.operators[0].watermark_us,
+            self.watermark_us,
             accounting,
         )
 

@@ -1,11 +1,12 @@
 """Frames: the unit that crosses between operators. Rows, partial accumulators and results in Arrow, and messages.
 
-A micro-batch is `Clock`, any number of data frames, `BatchEnd`. Time moves only by `Watermark`, which follows the data
-it speaks of; the stream ends by `ControlSignal`, never by a maximal watermark.
+A micro-batch is `Clock`, the `Watermark` that stood before it, data frames, `BatchEnd`. Time moves only by `Watermark`,
+which follows the data it speaks of; the stream ends by `ControlSignal`, never by a maximal watermark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -63,6 +64,13 @@ class SideRows:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far source shards have come: the largest event time of each that may move the watermark, None for none."""
+
+    maxima: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
 class Watermark:
     """No row with ts <= us follows."""
 
@@ -82,5 +90,15 @@ class ControlSignal(Enum):
 
 
 Frame: TypeAlias = (
-    Clock | Rows | WindowRows | Partials | Suspects | Emissions | SideRows | Watermark | BatchEnd | ControlSignal
+    Clock
+    | Rows
+    | WindowRows
+    | Partials
+    | Suspects
+    | Emissions
+    | SideRows
+    | Progress
+    | Watermark
+    | BatchEnd
+    | ControlSignal
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from windowpane.errors import ConfigError
-from windowpane.sql import to_arrow_type
 from windowpane.sql.query import Column
+from windowpane.sql.types import to_arrow as to_arrow_type
 
-RowsLike = Sequence[Mapping[str, object]] | pa.Table | pa.RecordBatch
+RowsLike: TypeAlias = Sequence[Mapping[str, object]] | pa.Table | pa.RecordBatch
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from windowpane.core.frames import (
     ControlSignal,
     Frame,
     Partials,
+    Progress,
     Rows,
     Suspects,
     Watermark,
     WindowRows,
-)  # fmt: skip
+)
 
 
 class Operator:
@@ -42,6 +43,8 @@ class Operator:
                 return self.on_partials(frame)
             case Suspects():
                 return self.on_suspects(frame)
+            case Progress():
+                return self.on_progress(frame)
             case Watermark():
                 return self.on_watermark(frame)
             case BatchEnd():
@@ -65,6 +68,9 @@ class Operator:
         return [frame]
 
     def on_suspects(self, frame: Suspects) -> list[Frame]:
+        return [frame]
+
+    def on_progress(self, frame: Progress) -> list[Frame]:
         return [frame]
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
