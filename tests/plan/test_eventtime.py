@@ -1,4 +1,4 @@
-"""Event-time types: exact microseconds from numbers, text, timestamps; what cannot be read is a failure, NULL is not."""
+"""Event-time types: exact microseconds from numbers, text, timestamps; what cannot be read fails, NULL does not."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_iso8601() -> None:
     assert parse("iso8601", pa.array(list(cases), pa.string())) == list(cases.values())
 
 
-@given(st.datetimes(min_value=dt.datetime(1, 1, 2), max_value=dt.datetime(9999, 12, 30)), st.integers(-1080, 1080))
+@given(st.datetimes(timezones=st.just(dt.UTC)), st.integers(-1080, 1080))
 def test_iso8601_agrees_with_datetime(when: dt.datetime, offset: int) -> None:
     aware = when.replace(tzinfo=dt.timezone(dt.timedelta(minutes=offset)))
     expected = (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
@@ -142,7 +142,7 @@ def test_iso8601_agrees_with_datetime(when: dt.datetime, offset: int) -> None:
 
 
 def test_timestamps_and_dates() -> None:
-    instants = [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), None]
+    instants = [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC), None]
     assert parse("timestamp", pa.array(instants, pa.timestamp("us", tz="Europe/Berlin"))) == [-1, None]
     assert parse("timestamp", pa.array([-1, 1_999], pa.timestamp("ns"))) == [-1, 1]
     assert parse("timestamp", pa.array([-1, 2**62], pa.timestamp("s"))) == [-1_000_000, FAILED]

@@ -11,6 +11,7 @@ from windowpane.errors import PlanError, nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime import EventtimeType
+from windowpane.plan.guard import guard_of
 from windowpane.plan.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
 from windowpane.sql.query import Column, Expr, StreamRef
 
@@ -34,7 +35,8 @@ def resolve_chains(context: PlanContext) -> TimeChains:
 def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
     """`ON` is authoritative: no fallback. A bare column that a stream declares is read as declared."""
     kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get(on.type or "", "timestamp")
-    return TimeStep("sql_override", on.text, kind, on.type, on.columns, "error")
+    types: dict[str, str | None] = {column.name: column.type for column in context.bound.relation.columns}
+    return TimeStep("sql_override", on.text, kind, on.type, on.columns, "error", guard_of(on, types))
 
 
 def _field_chains(context: PlanContext, field: str) -> TimeChains:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
 from windowpane.errors import InternalError
 from windowpane.plan import logical, physical
+from windowpane.plan.guard import branch_error, result_error, row_error
 from windowpane.plan.inputs import WHERE, column_use, input_columns, partition_names, physical_call
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.parts import Aggregation, WindowPlan
 from windowpane.plan.timing import Timing
-from windowpane.sql.query import Relation
+from windowpane.sql.query import Expr, GroupKey, Relation
 
 WINDOW_NODES: dict[type, type[physical.PhysicalWindow]] = {
     Tumbling: physical.PhysicalTumblingWindow,
@@ -41,7 +42,7 @@ class _Lowering:
                 side = physical.PhysicalSideOutput(self.node(node.child), node.routes)
                 return physical.PhysicalSink(side, node.sinks)
             case logical.LogicalProjection():
-                return physical.PhysicalFinalProject(self.node(node.child), node.outputs)
+                return physical.PhysicalFinalProject(self.node(node.child), node.outputs, self.result_error(node))
             case logical.LogicalLimit(child=logical.LogicalSort() as sort):
                 return physical.PhysicalTopN(self.node(sort.child), sort.order, node.limit)
             case logical.LogicalSort():
@@ -91,7 +92,7 @@ class _Lowering:
         columns = input_columns(self.root)
         where = WHERE if any(column.role == "where" for column in columns) else None
         original = any(route.include_original for route in self.root.routes)
-        return physical.PhysicalProject(child, columns, where, None, original)
+        return physical.PhysicalProject(child, columns, where, row_error(columns, self.relation.columns), original)
 
     def source(self, node: PlanNode) -> PlanNode:
         """Where rows come from: streams with their event time, joins, unions."""
@@ -105,10 +106,27 @@ class _Lowering:
             case logical.LogicalUnion():
                 return physical.PhysicalUnion(tuple(self.source(branch) for branch in node.branches))
             case logical.LogicalBranch():
-                return physical.PhysicalBranch(self.source(node.child), node.projection, node.where)
+                return self.branch(node)
             case logical.LogicalSource():
                 return physical.PhysicalDataSource(node.stream, node.alias, node.format, node.columns)
         raise InternalError("PLAN_SHAPE", f"{node.name} stands where only a source can be")
+
+    def branch(self, node: logical.LogicalBranch) -> PlanNode:
+        source = find(node, logical.LogicalSource)
+        error = branch_error(node.projection, node.where, (source.columns if source else None) or ())
+        return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error)
+
+    def result_error(self, node: logical.LogicalProjection) -> Expr | None:
+        having, sort = find(node, logical.LogicalHaving), find(node, logical.LogicalSort)
+        aggregation = find(node, logical.LogicalAggregation)
+        results = [output.expr for output in node.outputs] + [key.expr for key in (sort.order if sort else ())]
+        keys = aggregation.keys if aggregation else self._carried(node)
+        calls = aggregation.calls if aggregation else ()
+        return result_error(results, having.condition if having else None, keys, calls)
+
+    def _carried(self, node: PlanNode) -> tuple[GroupKey, ...]:
+        rows = find(node, logical.LogicalRows) or find(node, logical.LogicalWindow)
+        return rows.carried if rows else ()
 
 
 def _aggregation(node: logical.LogicalAggregation) -> Aggregation:

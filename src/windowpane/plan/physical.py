@@ -74,10 +74,13 @@ class PhysicalBranch(UnaryNode):
 
     projection: tuple[tuple[str, Expr], ...]
     where: Expr | None
+    error: Expr | None = None
+    """As of PhysicalProject, over the stream's columns."""
 
     def properties(self) -> Properties:
         columns = tuple(f"{expr.text} AS {name}" for name, expr in self.projection)
-        return shown(columns=columns, where=self.where.text if self.where else None)
+        where = self.where.text if self.where else None
+        return shown(columns=columns, where=where, guarded=self.error is not None)
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class PhysicalProject(UnaryNode):
 
     def properties(self) -> Properties:
         return {"crosses": [column.describe() for column in self.columns]} | shown(
-            where=self.where, error=self.error.text if self.error else None, original=self.original,
+            where=self.where, guarded=self.error is not None, original=self.original,
         )  # fmt: skip
 
 
@@ -261,12 +264,18 @@ class PhysicalTopN(UnaryNode):
 
 @dataclass(frozen=True)
 class PhysicalFinalProject(UnaryNode):
-    """The result's columns, native Spark SQL over internal names and pseudo-columns."""
+    """The result's columns, native Spark SQL over internal names and pseudo-columns.
+
+    `error` is NULL for an emission that evaluates well, else the reason of its error. It covers HAVING and ORDER BY
+    too, so it is evaluated before them.
+    """
 
     outputs: tuple[Output, ...]
+    error: Expr | None = None
 
     def properties(self) -> Properties:
-        return shown(columns=tuple(describe_output(output) for output in self.outputs))
+        columns = tuple(describe_output(output) for output in self.outputs)
+        return shown(columns=columns, guarded=self.error is not None)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ class TimeStep:
     column_type: str | None = None
     columns: tuple[str, ...] = ()
     on_failure: Literal["next", "error"] = "next"
+    error: str | None = None
+    """Spark SQL that is not NULL where `text` cannot be evaluated: the row then has no value from this step."""
 
     def describe(self) -> str:
         if self.origin == "processing_time":

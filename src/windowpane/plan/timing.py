@@ -76,7 +76,8 @@ def _refuse_event_time_settings(context: PlanContext) -> None:
         if value is not None:
             in_sql = key == "WATERMARK"
             raise context.error(
-                "NEEDS_EVENT_TIME", f"`{key.rpartition('.')[2]}` has no meaning here: the query runs in processing time",
+                "NEEDS_EVENT_TIME",
+                f"`{key.rpartition('.')[2]}` has no meaning here: the query runs in processing time",
                 "set `options.eventtime.enabled = true` and declare the stream's `eventtime`, name the time column in "
                 "the SQL (`WINDOW … ON ts`), or remove it",
                 span=_watermark_span(context) if in_sql else None, key=None if in_sql else key,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from windowpane.core.accumulators import resolve
 from windowpane.plan.logical import LogicalAggregation, LogicalHaving, LogicalProjection, LogicalSort
 from windowpane.plan.node import PlanNode, find, rewrite
-from windowpane.plan.rename import rename_columns
+from windowpane.sql import rename_columns
 from windowpane.sql.query import AggregateCall
 
 
