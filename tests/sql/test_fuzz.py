@@ -33,8 +33,8 @@ CORPUS = tuple(
     """
 SELECT auction, count(*) AS n, max(price) AS top FROM bids GROUP BY tumblingwindow('ss', 10), auction
 
-SELECT auction, sum(price) / count(*) AS mean FROM bids GROUP BY hoppingwindow('ss', 60, 5), auction HAVING n >
-3
+SELECT auction, sum(price) / count(*) AS mean FROM bids GROUP BY hoppingwindow('ss', 60, 5), auction
+HAVING mean > 3
 
 SELECT bidder, count(*) AS n, window_start, window_end FROM bids GROUP BY sessionwindow('mi', 5), bidder
 
@@ -69,8 +69,8 @@ SELECT category, count(*) AS n FROM bids b JOIN items i ON b.auction = i.auction
 
 SELECT category, count(*) FROM bids LEFT JOIN items USING (auction) GROUP BY tumblingwindow('ss', 10), category
 
-SELECT id, max(price) FROM (SELECT auction AS id, price FROM bids WHERE price > 0 UNION ALL SELECT item, price
-FROM asks) u GROUP BY tumblingwindow('ss', 10), id
+SELECT id, max(price) FROM (SELECT auction AS id, price FROM bids WHERE price > 0 UNION ALL
+SELECT item, CAST(price AS DECIMAL(10,2)) AS price FROM asks) u GROUP BY tumblingwindow('ss', 10), id
 
 SELECT bidder, price * 2 AS twice FROM bids WHERE price > 10 AND bidder LIKE 'a%'
 
