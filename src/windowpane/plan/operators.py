@@ -14,7 +14,7 @@ from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.counted import CountWindow
 from windowpane.core.operators.dedupe import Dedupe
-from windowpane.core.operators.intake import Intake, ProcessTimeIntake
+from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
 from windowpane.core.operators.row_windows import AlignedRowWindow, SessionRowWindow
 from windowpane.core.operators.session_aggregation import (
     MergeSessionAggregation,
@@ -74,7 +74,7 @@ def build_operators(
     """The operators of a plan, in order, for rows of `schema` (internal names, as `row_aliases` gives them)."""
     aggregation = find_aggregation(root)
     keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
-    operators: list[Operator] = [_intake(root, keys), _watermark(root, streams, data_driven=data_driven)]
+    operators = [*_intake(root, keys), _watermark(root, streams, data_driven=data_driven)]
     dedupe = find(root, physical.PhysicalDedupe)
     if dedupe is not None:
         slack_us = _slack_us(find_window(root))
@@ -83,15 +83,12 @@ def build_operators(
     return operators + _window_operators(root, keys, schema)
 
 
-def _intake(root: PlanNode, keys: tuple[Key, ...]) -> Operator:
+def _intake(root: PlanNode, keys: tuple[Key, ...]) -> list[Operator]:
     event_time = find(root, physical.PhysicalEventtimeWatermark)
     if event_time is None:
-        return ProcessTimeIntake(keys)
-    return Intake(
-        keys,
-        row_rule=event_time.ordered or event_time.late_rule == "row",
-        max_future_skew_us=event_time.max_future_skew_us,
-    )
+        return [ProcessTimeIntake(keys)]
+    row_rule = event_time.ordered or event_time.late_rule == "row"
+    return [Intake(keys, max_future_skew_us=event_time.max_future_skew_us), *([LateGate(keys)] if row_rule else [])]
 
 
 def _watermark(root: PlanNode, streams: Collection[str], *, data_driven: bool) -> Operator:

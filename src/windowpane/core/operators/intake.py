@@ -1,6 +1,6 @@
-"""Intake: the first operator. Tells bad, filtered and (by the row rule) late rows apart, and reports progress.
+"""Intake: the first operator. Tells bad and filtered rows from the rest, and reports how far time has come.
 
-It stands on the near side of a shuffle, and so learns the watermark before the micro-batch from its host.
+After it, where rows are judged one by one, a gate for late rows.
 """
 
 from __future__ import annotations
@@ -19,29 +19,21 @@ from windowpane.core.side import Key
 
 
 class Intake(Operator):
-    """Rows as the source gives them in, rows that can be worked with out.
+    """Rows as the source gives them in, rows that can be worked with out, and the shards' progress.
 
-    `row_rule`: rows with ts <= watermark are late here, also if a window could still take them. `max_future_skew_us`:
-    rows further ahead of processing time do not move the watermark; they are counted, and still processed.
+    `max_future_skew_us`: rows further ahead of processing time do not move the watermark; they are counted, and still
+    processed.
     """
 
-    def __init__(
-        self, keys: Collection[Key] = (), *, row_rule: bool = False, max_future_skew_us: int | None = None
-    ) -> None:
+    def __init__(self, keys: Collection[Key] = (), *, max_future_skew_us: int | None = None) -> None:
         super().__init__()
-        self._keys, self._row_rule, self._max_future_skew_us = tuple(keys), row_rule, max_future_skew_us
+        self._keys, self._max_future_skew_us = tuple(keys), max_future_skew_us
         self.future_rows = 0
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         frames: list[Frame] = [Progress(self._progress(frame.batch))]
         rows = self._part_bad(frame.batch, frames)
-        if self._row_rule:
-            rows = self._part_late(rows, frames)
         return [*frames, Rows(rows)] if rows.num_rows else frames
-
-    def on_watermark(self, frame: Watermark) -> list[Frame]:
-        self.watermark_us = frame.us if self.watermark_us is None else max(frame.us, self.watermark_us)
-        return [frame]
 
     def _part_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         self.counts.in_ += batch.num_rows
@@ -49,27 +41,15 @@ class Intake(Operator):
         if not good.all():
             bad = select(batch, ~good)
             self.counts.error += bad.num_rows
-            frames.append(self._side("error", bad.column(c.ERROR), bad, bad.column(c.DETAIL)))
+            refused = side.side_batch(
+                "error", bad.column(c.ERROR), bad, clock_us=self.clock_us, watermark_us=self.watermark_us,
+                keys=self._keys, detail=bad.column(c.DETAIL),
+            )  # fmt: skip
+            frames.append(SideRows(refused))
             batch = select(batch, good)
         kept = flags(batch, c.KEEP)
         self.counts.filtered += int(len(kept) - kept.sum())
         return select(batch, kept).drop_columns([c.ERROR, c.DETAIL, c.KEEP])
-
-    def _part_late(self, rows: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
-        if self.watermark_us is None:
-            return rows
-        on_time = int64s(rows, c.TS) > self.watermark_us
-        if not on_time.all():
-            late = select(rows, ~on_time)
-            self.counts.late += late.num_rows
-            frames.append(self._side("late", side.LATE_ROW, late, None))
-        return select(rows, on_time)
-
-    def _side(self, kind: str, reason: str | pa.Array, rows: pa.RecordBatch, detail: pa.Array | None) -> SideRows:
-        batch = side.side_batch(
-            kind, reason, rows, clock_us=self.clock_us, watermark_us=self.watermark_us, keys=self._keys, detail=detail
-        )
-        return SideRows(batch)
 
     def _progress(self, batch: pa.RecordBatch) -> dict[str, int | None]:
         """Every row with a time moves its shard's maximum, filtered and bad ones too, unless it lies too far ahead."""
@@ -109,3 +89,31 @@ class ProcessTimeIntake(Intake):
         frames: list[Frame] = []
         rows = self._part_bad(frame.batch.set_column(index, c.TS, now), frames)
         return [*frames, Rows(rows)] if rows.num_rows else frames
+
+
+class LateGate(Operator):
+    """The row rule: a row with ts <= watermark is late, also if a window could still take it.
+
+    It may stand before a shuffle, so it learns the watermark before the micro-batch from its host.
+    """
+
+    def __init__(self, keys: Collection[Key] = ()) -> None:
+        super().__init__()
+        self._keys = tuple(keys)
+
+    def on_watermark(self, frame: Watermark) -> list[Frame]:
+        self.watermark_us = frame.us if self.watermark_us is None else max(frame.us, self.watermark_us)
+        return [frame]
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        if self.watermark_us is None:
+            return [frame]
+        on_time = int64s(frame.batch, c.TS) > self.watermark_us
+        if on_time.all():
+            return [frame]
+        late = select(frame.batch, ~on_time)
+        self.counts.late += late.num_rows
+        parted = side.side_batch(
+            "late", side.LATE_ROW, late, clock_us=self.clock_us, watermark_us=self.watermark_us, keys=self._keys
+        )
+        return [SideRows(parted), *([Rows(select(frame.batch, on_time))] if on_time.any() else [])]
