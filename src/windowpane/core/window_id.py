@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from windowpane.core.hashing import mix
+
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 
 
@@ -18,16 +18,8 @@ def window_ids(plan_id: str, start: Int64s, end: Int64s, salt: Int64s | None = N
     """One id per window. The same on every machine and in every run."""
     mixed = np.full(len(start), int(plan_id, 16) & 0xFFFFFFFFFFFFFFFF, np.uint64)
     for part in (start, end) if salt is None else (start, end, salt):
-        mixed = _mix(mixed ^ part.astype(np.int64).view(np.uint64))
+        mixed = mix(mixed ^ part.astype(np.int64).view(np.uint64))
     return _as_hex(mixed)
-
-
-def _mix(values: UInt64s) -> UInt64s:
-    """The finaliser of splitmix64: every input bit reaches every output bit."""
-    values = values + np.uint64(_GOLDEN)
-    values = (values ^ (values >> np.uint64(30))) * _MIX_1
-    values = (values ^ (values >> np.uint64(27))) * _MIX_2
-    return values ^ (values >> np.uint64(31))
 
 
 def _as_hex(values: UInt64s) -> pa.Array:
