@@ -16,6 +16,7 @@ from windowpane.config import parse_options, parse_stream, parse_table, parse_tr
 from windowpane.core import blob, side
 from windowpane.core.accounting import Accounting
 from windowpane.core.chain import BatchResult, Chain
+from windowpane.core.operators.intake import Intake
 from windowpane.core.side import Key
 from windowpane.errors import ConfigError, StateError, nearest
 from windowpane.plan.build import Plan, plan_query
@@ -161,6 +162,12 @@ class Harness:
     def time_sources(self) -> dict[str, int]:
         """How many rows got their event time from where."""
         return dict(self._inputs.time_sources)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is counted beside the accounting: where rows got their time from, and how many lie too far ahead."""
+        future = [each.future_rows for each in self._chain.operators if isinstance(each, Intake)]
+        return {f"time_{origin}": number for origin, number in self.time_sources.items()} | {"future_rows": sum(future)}
 
     def snapshot(self) -> bytes:
         """Everything the query remembers, in one blob."""
