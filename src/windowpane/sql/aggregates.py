@@ -10,7 +10,7 @@ from sqlglot import exp
 from windowpane.core import accumulators
 from windowpane.core.accumulators import AggregateFunction
 from windowpane.errors import PlanError, Span, SqlError, nearest
-from windowpane.sql.functions import SPARK_AGGREGATES
+from windowpane.sql.functions import IGNORING_NULLS, SPARK_AGGREGATES
 from windowpane.sql.source import SourceText
 from windowpane.sql.types import from_arrow, to_arrow
 
@@ -88,7 +88,7 @@ def _arity(source: SourceText, function: AggregateFunction, call: exp.Expr, give
 def _ignoring_nulls(
     source: SourceText, function: AggregateFunction, call: exp.Expr, params: tuple[object, ...]
 ) -> tuple[object, ...]:
-    if function.params != 1 or function.max_args != 2 or params:
+    if function.name not in IGNORING_NULLS or params:
         raise source.error("AGGREGATE_IGNORE_NULLS", f"{function.name} takes no IGNORE NULLS", "leave it out", at=call)
     return (True,)
 

@@ -6,14 +6,25 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from windowpane.errors import Span
+from windowpane.errors import Span, nearest
 from windowpane.sql.aggregates import aggregate_name
 from windowpane.sql.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions
 from windowpane.sql.outputs import OutputBinder, Projection
 from windowpane.sql.parse import guarded, parse
-from windowpane.sql.query import BoundQuery, Emit, Expr, GroupKey, OrderKey, Output, QueryKind, Window
+from windowpane.sql.query import (
+    PSEUDO_COLUMNS,
+    BoundQuery,
+    Emit,
+    Expr,
+    GroupKey,
+    OrderKey,
+    Output,
+    QueryKind,
+    Relation,
+    Window,
+)
 from windowpane.sql.relation import BoundRelation, bind_relation
 from windowpane.sql.schema import Catalog
 from windowpane.sql.scope import name_node
@@ -56,7 +67,7 @@ class _Binder:
             canonical="",
             plan_id="",
             kind=kind,
-            relation=self.from_.relation,
+            relation=self._relation(),
             outputs=outputs,
             where=where,
             window=window,
@@ -71,6 +82,24 @@ class _Binder:
         )
         canonical = canonical_text(query, self.shown)
         return replace(query, canonical=canonical, plan_id=plan_id(canonical))
+
+    def _relation(self) -> Relation:
+        """FROM, with the names by which the query knows columns that only Spark does."""
+        opened = [source for source in self.from_.scope.sources if source.open and source.prefix]
+        names = [(name, source.alias, own) for source in opened for name, own in source.used.items()]
+        return replace(self.from_.relation, renamed=(*self.from_.relation.renamed, *names))
+
+    def _shown(self, node: exp.Expr) -> str:
+        """The text of a resolved tree; a column that is named like one of the window's keeps its qualifier."""
+        if self.stmt.window is None or not any(self.rows.known(name) for name in PSEUDO_COLUMNS):
+            return render(node)
+        shown = node.copy()
+        stream = self.from_.relation.streams[0]
+        alias = stream.alias if self.from_.relation.joins else self.from_.relation.alias and stream.name
+        for column in shown.find_all(exp.Column):
+            if column.name in PSEUDO_COLUMNS and not column.meta.get("pseudo"):
+                column.set("table", exp.to_identifier(alias))
+        return render(shown)
 
     def _projections(self) -> list[Projection]:
         found: list[Projection] = []
@@ -98,7 +127,8 @@ class _Binder:
         found = [column for alias, columns in sides for column in self._columns_of(alias, columns, item)]
         for name, node in excluded.items():
             if name not in {output.lower() for output, _ in found}:
-                raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", "leave it out", at=node)
+                hint = f"columns are: {nearest(name, [output for output, _ in found])}"
+                raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", hint, at=node)
         span = self.source.span(item)
         kept = [(output, name) for output, name in found if output.lower() not in excluded]
         return [Projection(output, _bound_column(name, item), span) for output, name in kept]
@@ -117,7 +147,7 @@ class _Binder:
         for item in self.stmt.group_by_exprs:
             span = self.source.span(item)
             node = self._ordinal_or_alias(item, projections)
-            label = self.source.quote(span)
+            label = self._ordinal(item, projections).name if _is_ordinal(item) else self.source.quote(span)
             expr = self.rows.bind(node if node is not None else item, "GROUP BY")
             if expr.text not in keys:
                 keys[expr.text] = GroupKey(f"_k{len(keys)}", label, Expr(expr.text, expr.type, expr.columns, span))
@@ -126,7 +156,7 @@ class _Binder:
 
     def _ordinal_or_alias(self, item: exp.Expr, projections: list[Projection]) -> exp.Expr | None:
         """The selected expression that a GROUP BY item stands for, None when it stands for itself."""
-        if isinstance(item, exp.Literal) and item.is_int:
+        if _is_ordinal(item):
             return self._ordinal(item, projections).node.copy()
         if not isinstance(item, exp.Column) or len(item.parts) != 1 or self._is_column(item):
             return None
@@ -167,7 +197,7 @@ class _Binder:
     def _outputs(self, projections: list[Projection]) -> tuple[Output, ...]:
         found = []
         for projection in projections:
-            self.shown.select.append(f"{render(projection.node)} AS {render(_bound_column(projection.name))}")
+            self.shown.select.append(f"{self._shown(projection.node)} AS {render(_bound_column(projection.name))}")
             node = self.out.rewrite(projection.node.copy())
             self.out.outputs.append((projection.name, node))
             found.append(Output(projection.name, self.out.finish(node, projection.span)))
@@ -188,7 +218,7 @@ class _Binder:
         for item in self.stmt.order_by:
             span = self.source.span(item.expr)
             node = item.expr
-            if isinstance(node, exp.Literal) and node.is_int:
+            if _is_ordinal(node):
                 node = _bound_column(self._ordinal(node, projections).name, node)
                 node.meta.update(alias=True)
             expr, shown = self._after(node, "ORDER BY", projections, span)
@@ -201,7 +231,7 @@ class _Binder:
         """An expression that may use aliases, bound over internal names, and its resolved text."""
         aliases = {projection.name.lower(): projection for projection in projections}
         resolved = self.out.resolve(node, place, aliases)
-        shown = render(resolved)
+        shown = self._shown(resolved)
         numbers = {projection.name.lower(): index for index, projection in enumerate(projections)}
         return self.out.finish(self.out.rewrite(resolved, numbers), span), shown
 
@@ -227,6 +257,10 @@ def _bound_column(name: str, like: exp.Expr | None = None) -> exp.Expr:
     node = name_node(name, like)
     node.meta["bound"] = True
     return node
+
+
+def _is_ordinal(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
 
 
 def _own_label(node: exp.Expr) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.sql.source import SourceText, nesting, token_span
+from windowpane.time import unit_to_us
 
+DURATION_FUNCTIONS = ("window", "session_window", "tumble", "hop", "session")
 WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION", "SLIDING")
 ORDER = "SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … WATERMARK … EMIT … ORDER BY … LIMIT …"
 
@@ -27,6 +30,42 @@ _OPENERS = {
     TokenType.LTE, TokenType.GTE, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD,
     TokenType.DPIPE, TokenType.DISTINCT,
 }  # fmt: skip
+
+
+def with_window_functions(tokens: list[Token]) -> list[Token]:
+    """Tokens in which the parser can read our functions.
+
+    WINDOW opens a clause in SQL; before a parenthesis it is Spark's function and becomes a plain name. A duration
+    without INTERVAL (`window(ts, 10 SECONDS)`) gets it.
+    """
+    found: list[Token] = []
+    for token, after in zip_longest(tokens, tokens[1:]):
+        if token.token_type == TokenType.WINDOW and after is not None and after.token_type == TokenType.L_PAREN:
+            found.append(_like(token, TokenType.VAR, token.text))
+            continue
+        before = [each.token_type for each in found[-1:]]
+        if token.token_type == TokenType.NUMBER and before == [TokenType.COMMA] and _is_unit(after) and _in_call(found):
+            found.append(_like(token, TokenType.INTERVAL, "INTERVAL"))
+        found.append(token)
+    return found
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end, token.comments)
+
+
+def _is_unit(token: Token | None) -> bool:
+    return token is not None and token.token_type == TokenType.VAR and unit_to_us(token.text) is not None
+
+
+def _in_call(before: list[Token]) -> bool:
+    """Whether the innermost call that is open takes durations."""
+    depth = 0
+    for index in range(len(before) - 1, 0, -1):
+        depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(before[index].token_type, 0)
+        if depth < 0:
+            return before[index - 1].text.lower() in DURATION_FUNCTIONS
+    return False
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,10 @@ class WindowpaneParser(SparkParser):
 class Windowpane(Spark):
     """Spark's tokens and generator with the parser above."""
 
+    class Tokenizer(Spark.Tokenizer):
+        # Since Spark 4.0 a doubled quote is one quote, and no longer the seam of two strings.
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
     Parser = WindowpaneParser
 
 

@@ -117,6 +117,8 @@ class RowExpressions:
             raise self.source.error("PSEUDO_COLUMN_PLACE", message, hint, at=part)
         found = self.scope.resolve(part)
         self.types.setdefault(found.column.name, found.column.type or None)
+        if found.source.open:
+            found.source.used[found.column.name] = found.own_name
         column: exp.Expr = name_node(found.column.name, like=part)
         column.meta.update(bound=True, own=found.own_name)
         for field in found.path:

@@ -32,6 +32,9 @@ SPARK_AGGREGATES = words(
 )
 """Spark's aggregates. Those that the registry of aggregates has are run, the others refused by name."""
 
+IGNORING_NULLS = words("first first_value last last_value any_value")
+"""Aggregates that take IGNORE NULLS: the same as a second argument TRUE."""
+
 UNIT_FUNCTIONS = words("timestampadd timestampdiff dateadd date_add datediff date_diff")
 """Functions whose first of three arguments is a bare unit and no column."""
 

@@ -24,8 +24,9 @@ _DIVIDING = (exp.Div, exp.Mod, exp.IntDiv)
 _SMALLEST = {"TINYINT": -(2**7), "SMALLINT": -(2**15), "INT": -(2**31), "BIGINT": -(2**63)}
 _CASTS = {"int": "INT", "bigint": "BIGINT", "smallint": "SMALLINT", "tinyint": "TINYINT", "float": "FLOAT",
           "double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP", "boolean": "BOOLEAN"}  # fmt: skip
-_TRY_FUNCTIONS = {"to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
-                  "element_at": "try_element_at", "parse_json": "try_parse_json", "to_binary": "try_to_binary"}  # fmt: skip
+_TRY_FUNCTIONS = {
+    name: f"try_{name}" for name in ("to_timestamp", "to_date", "to_number", "to_binary", "element_at", "parse_json")
+}
 # Casts between these never fail, whatever the value.
 _WIDENING = {(low, high) for i, low in enumerate(INTEGRAL) for high in INTEGRAL[i:]} | {
     (low, high) for low in (*INTEGRAL, *FRACTIONAL) for high in FRACTIONAL

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError
 from windowpane.sql.clause_readers import read_emit, read_watermark, read_window_clause
-from windowpane.sql.clauses import ORDER, refuse_unseen, split_clauses
+from windowpane.sql.clauses import ORDER, refuse_unseen, split_clauses, with_window_functions
 from windowpane.sql.dialect import QuerySyntaxError, parse_tokens, tokenize
 from windowpane.sql.refusals import refuse_select_parts
 from windowpane.sql.source import SourceText
@@ -48,20 +48,9 @@ def read_source(sql: str) -> SourceText:
         raise _unreadable(sql) from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
-    source = SourceText(sql, _window_as_function(tokens))
+    source = SourceText(sql, with_window_functions(tokens))
     _check_start(source)
     return source
-
-
-def _window_as_function(tokens: list[Token]) -> list[Token]:
-    """WINDOW opens a clause; before a parenthesis it is Spark's function, for which the parser needs a plain name."""
-    follows = [*tokens[1:], tokens[-1]] if tokens else []
-    return [
-        Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
-        if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN
-        else token
-        for token, after in zip(tokens, follows, strict=True)
-    ]
 
 
 def _unreadable(sql: str) -> SqlError:
@@ -197,7 +186,12 @@ def _order_by(source: SourceText, order: exp.Expr | None) -> tuple[OrderSyntax, 
     found = []
     for item in order.expressions if order is not None else []:
         if isinstance(item.this, exp.Var) or item.args.get("with_fill"):
-            raise source.error("UNSUPPORTED_SYNTAX", "ORDER BY ALL is not supported", "name the columns", at=item)
+            raise source.error(
+                "UNSUPPORTED_SYNTAX",
+                "ORDER BY ALL is not supported",
+                "name the columns",
+                at=_keyword(source, TokenType.ORDER_BY),
+            )
         found.append(OrderSyntax(item.this, bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
     return tuple(found)
 

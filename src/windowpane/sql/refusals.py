@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from windowpane.errors import SqlError
 from windowpane.sql.source import Place, SourceText
@@ -38,13 +39,13 @@ _GROUP_CODES = {
 
 _SYNTAX = (
     exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Anonymous, exp.Var, exp.Star,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe, exp.Concat,
-    exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
-    exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
-    exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Any, exp.All, exp.Tuple,
-    exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval,
-    exp.IntervalSpan, exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda,
-    exp.Kwarg, exp.Alias, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.HexString, exp.AtTimeZone,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe, exp.Concat, exp.BitwiseAnd,
+    exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.And, exp.Or,
+    exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In,
+    exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Any, exp.All, exp.Tuple, exp.Case, exp.If,
+    exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval, exp.IntervalSpan,
+    exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda, exp.Kwarg,
+    exp.Alias, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.HexString, exp.AtTimeZone,
     exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser, exp.Collate, exp.Slice,
 )  # fmt: skip
 _ALLOWED = frozenset(_SYNTAX)
@@ -68,7 +69,7 @@ def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select
     if not tree.expressions:
         raise source.error("SYNTAX", "nothing is selected", "write SELECT * or list the columns", at=source.tokens[0])
     if isinstance(tree.args.get("limit"), exp.Fetch):
-        raise source.error("UNSUPPORTED_FETCH", "FETCH is not supported", "use LIMIT", at=tree.args["limit"])
+        raise source.error("UNSUPPORTED_FETCH", "FETCH is not supported", "use LIMIT", at=_place(source, None, "FETCH"))
     _refuse_group_parts(source, tree.args.get("group"))
     return tree
 
@@ -82,6 +83,8 @@ def _refuse_part(source: SourceText, name: str, part: object) -> SqlError:
 
 def _place(source: SourceText, part: object, message: str) -> Place:
     """The part's own place, or the keyword that the message starts with."""
+    if isinstance(part, exp.Hint):
+        return next((token for token in source.tokens if token.token_type == TokenType.HINT), None)
     keyword = message.split(" is ", maxsplit=1)[0].removeprefix("SELECT ").split()[0].upper()
     for token in source.tokens:
         if token.text.upper().split()[0:1] == [keyword]:
@@ -98,11 +101,14 @@ def _refuse_group_parts(source: SourceText, group: exp.Expr | None) -> None:
             raise _grouping_sets(source, _GROUP_CODES.get(name, name.upper()), group)
     for item in group.expressions:
         if isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-            raise _grouping_sets(source, item.key.upper(), item)
+            word = "GROUPING SETS" if isinstance(item, exp.GroupingSets) else item.key.upper()
+            raise _grouping_sets(source, word, item)
 
 
 def _grouping_sets(source: SourceText, word: str, at: exp.Expr) -> SqlError:
-    place = at if source.span(at) else next((t for t in source.tokens if t.text.upper().startswith("GROUP")), None)
+    named = (token for token in source.tokens if token.text.upper() in (word, word.split(maxsplit=1)[0], "GROUP BY"))
+    by_word = {token.text.upper(): token for token in named}
+    place = by_word.get(word) or by_word.get(word.split(maxsplit=1)[0]) or by_word.get("GROUP BY") or at
     return source.error("UNSUPPORTED_GROUPING", f"{word} is not supported", "list the keys: GROUP BY a, b", at=place)
 
 

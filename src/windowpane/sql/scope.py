@@ -31,12 +31,12 @@ class Source:
     """What an open source's columns are called by: `alias__` for tables, nothing for streams."""
     spelled: dict[str, str] = field(default_factory=dict)
     """The source's own spelling of each column."""
+    used: dict[str, str] = field(default_factory=dict)
+    """Of an open source: the columns that the query names, by their names in the query."""
 
     def find(self, name: str) -> Column | None:
         known = self.names.get(name.lower())
-        if known is None and self.open:
-            return Column(f"{self.prefix}{name}", "")
-        return known
+        return Column(f"{self.prefix}{name}", "") if known is None and self.open else known
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,11 @@ class Scope:
                 "UNKNOWN_COLUMN", message, f"columns are: {nearest(parts[1].name, valid)}", at=parts[1]
             )
         hint = f"columns are: {nearest(parts[0].name, [column.name for column in self.columns])}"
-        return self.text.error("UNKNOWN_COLUMN", f"there is no column `{parts[0].name}`", hint, at=parts[0])
+        message = f"there is no column `{parts[0].name}`"
+        if len(parts) > 1:
+            message += f" and nothing in FROM is called `{parts[0].name}`"
+            hint = f"FROM has: {nearest(parts[0].name, [source.alias for source in self.sources])}; {hint}"
+        return self.text.error("UNKNOWN_COLUMN", message, hint, at=parts[0])
 
 
 def _own(source: Source, name: str) -> str:

@@ -87,7 +87,7 @@ class _Arguments:
         """A whole literal number, positive (or zero where that has a meaning), in units of `factor`."""
         node = self.given[index]
         if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-            message = f"{what} must not be negative: `{self.source.quote(node)}`"
+            message = f"{what} must not be negative: `-{node.this.name}`"
             raise self.source.error(
                 "NEGATIVE_ARGUMENT", message, f"write {SIGNATURES[self.name]}", at=_with_sign(self, node)
             )

@@ -1,0 +1,87 @@
+"""Golden cases of the SQL front end: a query and what becomes of it, many to a file. One loader for all of them.
+
+WINDOWPANE_COMPLETE=1 writes what came out into the files, to be read before it is committed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from windowpane.sql import Catalog, parse, parse_schema
+from windowpane.sql.query import BoundQuery, Expr
+
+FIXTURES = Path(__file__).parent / "fixtures"
+BETWEEN, ARROW = "\n\n====\n", "\n----\n"
+
+CATALOG = Catalog(
+    streams={
+        "bids": parse_schema(
+            "auction BIGINT, price BIGINT, bidder STRING, ts TIMESTAMP, channel STRING, ok BOOLEAN,"
+            " info STRUCT<a: INT, b: ARRAY<STRING>>, `@timestamp` STRING"
+        ),
+        "asks": parse_schema("auction INT, price BIGINT, ts TIMESTAMP"),
+        "marks": parse_schema("window_start TIMESTAMP, n INT"),
+        "raw": None,
+    },
+    tables={
+        "users": parse_schema("id STRING, name STRING, price BIGINT"),
+        "cats": parse_schema("auction BIGINT, cat STRING"),
+        "open_table": None,
+    },
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    sql: str
+    expected: str
+
+    def __str__(self) -> str:
+        return " ".join(self.sql.split())[:70]
+
+
+def load(name: str) -> list[Case]:
+    """The cases of a file, in order."""
+    text = (FIXTURES / f"{name}.txt").read_text()
+    pairs = [block.partition(ARROW.rstrip("\n")) for block in text.split(BETWEEN)]
+    return [Case(sql, expected.strip("\n")) for sql, _, expected in pairs]
+
+
+def agree(name: str, results: list[str]) -> None:
+    """Compare all results of a file with it, or write them into it."""
+    cases = load(name)
+    if os.environ.get("WINDOWPANE_COMPLETE"):
+        blocks = [f"{case.sql}{ARROW}{result}" for case, result in zip(cases, results, strict=True)]
+        (FIXTURES / f"{name}.txt").write_text(BETWEEN.join(blocks) + "\n")
+        return
+    for case, result in zip(cases, results, strict=True):
+        assert result.splitlines() == case.expected.splitlines(), str(case)
+
+
+def summary(query: BoundQuery) -> str:
+    """A bound query in lines: the statement's window and keys, then all that was bound."""
+    lines = [*parse(query.text).describe(), f"kind: {query.kind}", f"canonical: {query.canonical}"]
+    lines += [f"stream: {stream.name} AS {stream.alias}" for stream in query.relation.streams]
+    lines += [f"join: {join.text}" for join in query.relation.joins]
+    lines += [f"renamed: {name} = {alias}.{column}" for name, alias, column in query.relation.renamed]
+    lines += [f"where: {_typed(query.where)}"] if query.where else []
+    if query.window:
+        parts = {"on": query.window.on, "when": query.window.when, "open": query.window.open, "emit": query.window.emit}
+        lines += [f"{name}: {_typed(expr)}" for name, expr in parts.items() if expr]
+        lines += [f"partition: {_typed(expr)}" for expr in query.window.partition_by]
+    lines += [f"{key.name}: {_typed(key.expr)} (`{key.label}`)" for key in (*query.keys, *query.carried)]
+    lines += [f"{call.name}: {call.describe()} {call.type}" for call in query.aggregates]
+    lines += [f"output {output.name}: {_typed(output.expr)}" for output in query.outputs]
+    lines += [f"having: {_typed(query.having)}"] if query.having else []
+    lines += [f"order by: {_typed(key.expr)} {key.descending=} {key.nulls_first=}" for key in query.order_by]
+    lines += [f"limit: {query.limit}"] if query.limit is not None else []
+    if query.watermark:
+        lines.append(f"watermark: lag {query.watermark.lag_us} lateness {query.watermark.allowed_lateness_us}")
+    lines.append(f"emit: {query.emit.mode} {query.emit.every_us or ''}".rstrip())
+    return "\n".join(lines)
+
+
+def _typed(expr: Expr) -> str:
+    return f"{expr.text} {expr.type}"
