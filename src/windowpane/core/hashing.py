@@ -96,4 +96,5 @@ def _hash_bytes(column: pa.Array) -> UInt64s:
 def _powers(base: int, count: int) -> UInt64s:
     powers = np.full(count, base, np.uint64)
     powers[0] = 1
-    return np.multiply.accumulate(powers)
+    accumulated: UInt64s = np.multiply.accumulate(powers)
+    return accumulated

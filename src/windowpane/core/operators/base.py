@@ -96,6 +96,18 @@ class Operator:
     def load(self, state: blob.State) -> None:
         """Take up what `state` gave."""
 
+    def open_count(self) -> int:
+        """Windows (sessions, pending triggers) that are open, for people who wonder why nothing comes out."""
+        return 0
+
+    def changed_entries(self) -> dict[str, bytes | None]:
+        """For a host that keeps state by named entries: those that changed since the last call, None to remove one."""
+        return {"": self.snapshot()}
+
+    def load_entries(self, entries: dict[str, bytes]) -> None:
+        """Take up all entries that were written."""
+        self.restore(entries[""])
+
     def snapshot(self) -> bytes:
         inner = self.state()
         meta = {"clock_us": self.clock_us, "watermark_us": self.watermark_us, "own": dict(inner.meta)}

@@ -128,7 +128,7 @@ class MergeSessionAggregation(Operator):
         self._open = None
         return [*frames, ControlSignal.END]
 
-    def open_sessions(self) -> int:
+    def open_count(self) -> int:
         return 0 if self._open is None else int(self._open.num_rows)
 
     def _take_in(self) -> list[Frame]:

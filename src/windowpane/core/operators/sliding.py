@@ -113,7 +113,8 @@ class _SlidingBase(Operator):
         """The windows of `triggers`, in their order."""
         raise NotImplementedError
 
-    def pending_triggers(self) -> int:
+    def open_count(self) -> int:
+        """Triggers whose window is not covered yet."""
         rows = self._rows.rows()
         return 0 if rows is None else int(flags(rows, c.PENDING).sum())
 

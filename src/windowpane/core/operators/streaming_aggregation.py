@@ -111,6 +111,8 @@ class MergeAggregation(Operator):
         self._updates = emit_policy.updates
         self._closed_us: int | None = None
         """The watermark up to which windows have been closed."""
+        self._written: dict[int, list[pa.RecordBatch]] = {}
+        """The deltas of each pane as they were last given to the host."""
 
     def on_partials(self, frame: Partials) -> list[Frame]:
         self._incoming.append(frame.batch)
@@ -225,6 +227,33 @@ class MergeAggregation(Operator):
             start=starts, end=starts + self._windows.size_us, epochs=epochs, final=final,
         )  # fmt: skip
 
+    def open_count(self) -> int:
+        return len(self.open_windows())
+
+    def changed_entries(self) -> dict[str, bytes | None]:
+        """One entry per delta of a pane, so that a micro-batch writes what it added and not what was there."""
+        meta, batches = self._log.state()
+        own = {"closed_us": self._closed_us, "clock_us": self.clock_us, "watermark_us": self.watermark_us}
+        entries: dict[str, bytes | None] = {"": blob.pack(blob.State(meta | own, batches))}
+        for pane in self._written.keys() | self._panes.keys():
+            entries |= _changed_runs(pane, self._written.get(pane, []), self._panes.get(pane, []))
+        self._written = {pane: list(runs) for pane, runs in self._panes.items()}
+        return entries
+
+    def load_entries(self, entries: dict[str, bytes]) -> None:
+        own = blob.unpack(entries[""])
+        clock_us, watermark_us, closed_us = (own.meta[name] for name in ("clock_us", "watermark_us", "closed_us"))
+        self.clock_us = int(str(clock_us))
+        self.watermark_us = watermark_us if isinstance(watermark_us, int) else None
+        self._closed_us = closed_us if isinstance(closed_us, int) else None
+        last_us = own.meta["last_us"]
+        self._log.load(last_us if isinstance(last_us, int) else None, dict(own.batches))
+        self._panes = {}
+        for name in sorted((name for name in entries if name), key=lambda name: int(name.partition(".")[2])):
+            run = blob.unpack(entries[name]).batches["run"]
+            self._panes.setdefault(int(name.partition(".")[0]), []).append(run)
+        self._written = {pane: list(runs) for pane, runs in self._panes.items()}
+
     def state(self) -> blob.State:
         meta, batches = self._log.state()
         panes = [
@@ -247,6 +276,17 @@ class MergeAggregation(Operator):
             self._take_in()
             self._updates = updates
         self._log.load(last_us if isinstance(last_us, int) else None, batches)
+
+
+def _changed_runs(pane: int, written: list[pa.RecordBatch], runs: list[pa.RecordBatch]) -> dict[str, bytes | None]:
+    """Entries of a pane whose deltas are not the ones written; a compacted pane is written anew."""
+    entries: dict[str, bytes | None] = {}
+    for number in range(max(len(written), len(runs))):
+        if number >= len(runs):
+            entries[f"{pane}.{number}"] = None
+        elif number >= len(written) or written[number] is not runs[number]:
+            entries[f"{pane}.{number}"] = blob.pack(blob.State({}, {"run": runs[number]}))
+    return entries
 
 
 def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
