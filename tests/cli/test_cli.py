@@ -329,6 +329,20 @@ def test_process_exit_codes_and_streams(pipeline: Path) -> None:
     assert "Traceback" not in usage.stderr
 
 
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_on_a_terminal_unless_no_color_is_set(pipeline: Path, no_color: str, coloured: bool) -> None:
+    path = changed(pipeline, "max(price)", "max(prize)")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", "from windowpane.cli import main; main()", "check", path]
+    code = subprocess.run(command, stderr=theirs, env=os.environ | {"NO_COLOR": no_color}, check=False).returncode
+    os.close(theirs)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert code == 2
+    assert "UNKNOWN_COLUMN" in shown
+    assert ("\x1b[" in shown) is coloured
+
+
 def test_version_in_a_process() -> None:
     assert windowpane("--version").stdout.startswith("windowpane ")
 
