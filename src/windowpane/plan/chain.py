@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from windowpane.errors import PlanError, nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
-from windowpane.plan.eventtime import EventtimeType
 from windowpane.plan.guard import guard_of
 from windowpane.plan.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
 from windowpane.sql.query import Column, Expr, StreamRef
@@ -78,14 +77,9 @@ def _declared_chain(context: PlanContext, ref: StreamRef) -> tuple[TimeStep, ...
         )  # fmt: skip
     place = f"streams.{ref.name}.eventtime"
     column = _column_of(context, ref, declared.column, "EVENTTIME_COLUMN_NOT_FOUND", f"{place}.column")
-    kind = _registered(context, declared.type, f"{place}.type")
-    if not kind.parser.takes(column.type):
-        raise context.error(
-            "EVENTTIME_TYPE_MISMATCH", f"`eventtime.type` `{kind.name}` does not read {column.type} (`{column.name}`)",
-            f"types that do: {', '.join(_types_for(context, column)) or '(none)'}", key=f"{place}.type",
-        )  # fmt: skip
+    kind = _fitting_type(context, column, declared.type, f"{place}.type")
     strict = context.options.eventtime.strict if declared.strict is None else declared.strict
-    return _with_fallbacks(_config_step("stream_column", column, kind.name, strict=strict), ref.columns, stream.format)
+    return _with_fallbacks(_config_step("stream_column", column, kind, strict=strict), ref.columns, stream.format)
 
 
 def _declared_type(context: PlanContext, text: str) -> str | None:
@@ -93,16 +87,24 @@ def _declared_type(context: PlanContext, text: str) -> str | None:
     for ref in context.refs():
         declared = context.streams[ref.name].eventtime if ref.name in context.streams else None
         if declared and quote(declared.column).lower() == text.lower():
-            return _registered(context, declared.type, f"streams.{ref.name}.eventtime.type").name
+            column = find_column(ref.columns, declared.column) or Column(declared.column, "")
+            return _fitting_type(context, column, declared.type, f"streams.{ref.name}.eventtime.type")
     return None
 
 
-def _registered(context: PlanContext, name: str, key: str) -> EventtimeType:
+def _fitting_type(context: PlanContext, column: Column, name: str, key: str) -> str:
+    """`name`, if it is registered and reads columns of that type."""
     try:
-        return context.types.resolve(name)
+        parser = context.types.resolve(name).parser
     except PlanError as error:
         error.key = key
         raise
+    if not parser.takes(column.type):
+        raise context.error(
+            "EVENTTIME_TYPE_MISMATCH", f"`eventtime.type` `{name}` does not read {column.type} (`{column.name}`)",
+            f"types that do: {', '.join(_types_for(context, column)) or '(none)'}", key=key,
+        )  # fmt: skip
+    return name
 
 
 def _types(context: PlanContext) -> str:
