@@ -89,10 +89,10 @@ class _Binder:
         names = [(name, source.alias, own) for source in opened for name, own in source.used.items()]
         return replace(self.from_.relation, renamed=(*self.from_.relation.renamed, *names))
 
-    def _shown(self, node: exp.Expr) -> str:
+    def _shown(self, node: exp.Expr, text: str) -> str:
         """The text of a resolved tree; a column that is named like one of the window's keeps its qualifier."""
         if self.stmt.window is None or not any(self.rows.known(name) for name in PSEUDO_COLUMNS):
-            return render(node)
+            return text
         shown = node.copy()
         stream = self.from_.relation.streams[0]
         alias = stream.alias if self.from_.relation.joins else self.from_.relation.alias and stream.name
@@ -112,7 +112,8 @@ class _Binder:
         span = self.source.span(item)
         inner = item.this if isinstance(item, exp.Alias) else item
         node = self.out.resolve(inner, "SELECT")
-        return Projection(item.alias if isinstance(item, exp.Alias) else _own_label(node), node, span)
+        text = render(node)
+        return Projection(item.alias if isinstance(item, exp.Alias) else _own_label(node, text), node, text, span)
 
     def _star(self, item: exp.Expr) -> list[Projection]:
         star = item if isinstance(item, exp.Star) else item.this
@@ -131,7 +132,8 @@ class _Binder:
                 raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", hint, at=node)
         span = self.source.span(item)
         kept = [(output, name) for output, name in found if output.lower() not in excluded]
-        return [Projection(output, _bound_column(name, item), span) for output, name in kept]
+        nodes = [(output, _bound_column(name, item)) for output, name in kept]
+        return [Projection(output, node, render(node), span) for output, node in nodes]
 
     def _columns_of(
         self, alias: str, columns: tuple[tuple[str, str], ...] | None, item: exp.Expr
@@ -197,8 +199,10 @@ class _Binder:
     def _outputs(self, projections: list[Projection]) -> tuple[Output, ...]:
         found = []
         for projection in projections:
-            self.shown.select.append(f"{self._shown(projection.node)} AS {render(_bound_column(projection.name))}")
-            node = self.out.rewrite(projection.node.copy())
+            self.shown.select.append(
+                f"{self._shown(projection.node, projection.text)} AS {render(_bound_column(projection.name))}"
+            )
+            node = self.out.rewrite(projection.node)
             self.out.outputs.append((projection.name, node))
             found.append(Output(projection.name, self.out.finish(node, projection.span)))
         return tuple(found)
@@ -231,7 +235,7 @@ class _Binder:
         """An expression that may use aliases, bound over internal names, and its resolved text."""
         aliases = {projection.name.lower(): projection for projection in projections}
         resolved = self.out.resolve(node, place, aliases)
-        shown = self._shown(resolved)
+        shown = self._shown(resolved, render(resolved))
         numbers = {projection.name.lower(): index for index, projection in enumerate(projections)}
         return self.out.finish(self.out.rewrite(resolved, numbers), span), shown
 
@@ -263,11 +267,11 @@ def _is_ordinal(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
 
 
-def _own_label(node: exp.Expr) -> str:
+def _own_label(node: exp.Expr, text: str) -> str:
     """What a result without an alias is called: a column by its name in the schema, else its canonical text."""
     if isinstance(node, exp.Column):
         return str(node.meta.get("own", node.name))
-    return str(node.expression.name) if isinstance(node, exp.Dot) else render(node)
+    return str(node.expression.name) if isinstance(node, exp.Dot) else text
 
 
 def _refuse_duplicates(source: SourceText, projections: list[Projection]) -> None:

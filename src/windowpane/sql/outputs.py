@@ -23,10 +23,11 @@ _SPARK_WINDOWS = {"window": "window", "session_window": "session_window"}
 
 @dataclass(frozen=True)
 class Projection:
-    """A column of the result: its name and its resolved tree."""
+    """A column of the result: its name, its resolved tree and, since that is rewritten later, the tree's text."""
 
     name: str
     node: exp.Expr
+    text: str
     span: Span | None
 
 
@@ -74,7 +75,7 @@ class OutputBinder:
         node = name_node(projection.name, like=part)
         node.meta.update(bound=True, alias=True)
         key = self._key_named(part.name)
-        if key is not None and render(projection.node) != key.expr.text:
+        if key is not None and projection.text != key.expr.text:
             hint = f"give the selected expression another name than `{part.name}`"
             message = f"`{part.name}` is a group key and the alias of something else"
             raise self.source.error("AMBIGUOUS_COLUMN", message, hint, at=part)

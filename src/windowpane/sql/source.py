@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from sqlglot import exp
@@ -55,9 +56,12 @@ class SourceText:
     def error(self, code: str, message: str, hint: str | None = None, at: Place = None) -> SqlError:
         return SqlError(code, message, hint, sql=self.sql, span=self.span(at) or Span(0, 0))
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [token.start for token in self.tokens]
+
     def _balanced(self, start: int, end: int) -> Span:
-        starts = [token.start for token in self.tokens]
-        first, last = bisect_left(starts, start), bisect_left(starts, end)
+        first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
         open_parens = sum(_DEPTH.get(token.token_type, 0) for token in self.tokens[first:last])
         while open_parens > 0 and last < len(self.tokens):
             open_parens += _DEPTH.get(self.tokens[last].token_type, 0)
