@@ -97,12 +97,17 @@ def _unix(unit_us: int) -> EventtimeParser:
 
 
 def _iso_sql(column: str, column_type: str | None) -> str:
-    """Spark's own cast reads more than ISO 8601 (`now`, `2024`), so the shape comes first. The session is in UTC."""
+    """Spark's own cast reads more than ISO 8601 (`now`, `2024`), so the shape comes first. The session is in UTC.
+
+    It reads no offset right after the minutes, so seconds are put in there.
+    """
     if (column_type or "").upper() in _INSTANTS:
         return _TIMESTAMP_SQL.replace("{column}", column)
-    return f"CASE WHEN trim({column}) RLIKE '{ISO_8601}' THEN unix_micros(try_cast(trim({column}) AS TIMESTAMP)) END"
+    text = f"regexp_replace(trim({column}), '{_OFFSET_AFTER_MINUTES}', '$1:00$2')"
+    return f"CASE WHEN trim({column}) RLIKE '{ISO_8601}' THEN unix_micros(try_cast({text} AS TIMESTAMP)) END"
 
 
+_OFFSET_AFTER_MINUTES = "^(.{10}[T ][0-9]{2}:[0-9]{2})(Z|[+-].*)$"
 _TIMESTAMP_SQL = "unix_micros(CAST({column} AS TIMESTAMP))"
 
 
