@@ -107,11 +107,10 @@ class CountWindow(Operator):
 
 def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Frame:
     """Windows that are ranges of rows: bounds are the first and last row's times, emitted in order of completion."""
-    arrival = int64s(ordered, c.ARRIVAL)
-    order = np.argsort(arrival[high - 1], kind="stable")
+    arrival, ts = int64s(ordered, c.ARRIVAL), int64s(ordered, c.TS)
+    order = np.lexsort((arrival[high - 1], ts[high - 1]))
     low, high = low[order], high[order]
     index, positions = expand(low, high)
-    ts = int64s(ordered, c.TS)
     kept = [name for name in ordered.schema.names if name != c.SEQUENCE]
     bounds = ts[low][index], ts[high - 1][index]
     return window_rows(ordered.select(kept), positions, index, bounds, {c.WINDOW_SALT: arrival[low][index]})
