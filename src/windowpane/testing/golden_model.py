@@ -101,8 +101,8 @@ class Golden:
     steps: list[Step] = field(default_factory=list)
 
     def eventtime(self, stream: str) -> tuple[str, str] | None:
-        """The column that carries a stream's event time, and its type; None where it is not declared."""
+        """The column that a stream declares its event time in, and its type; None where it declares none."""
         declared = self.streams[stream].settings.get("eventtime")
-        settings = declared if isinstance(declared, Mapping) else {}
-        column = self.transform.get("event_time_field", settings.get("column"))
-        return None if column is None else (str(column), str(settings.get("type", "timestamp")))
+        if not isinstance(declared, Mapping) or "column" not in declared:
+            return None
+        return str(declared["column"]), str(declared.get("type", "timestamp"))
