@@ -12,7 +12,7 @@ from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT
 from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.refusals import refuse_syntax
-from windowpane.sql.scope import Scope, lambda_names, name_node
+from windowpane.sql.scope import Scope, mark_variables, name_node
 from windowpane.sql.source import SourceText
 from windowpane.sql.window_functions import FLINK_AUXILIARY, SIGNATURES, window_name
 
@@ -103,11 +103,12 @@ class RowExpressions:
                 return self.column(part, place)
             return part
 
+        mark_variables(node)
         return node.transform(step, copy=False)
 
     def column(self, part: exp.Column, place: str) -> exp.Expr:
         first = part.parts[0].name.lower()
-        if part.meta.get("bound") or first in lambda_names(part):
+        if part.meta.get("bound") or part.meta.get("variable"):
             return part
         if is_unit(part):
             return exp.Var(this=part.name.upper())

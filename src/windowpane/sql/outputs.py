@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -14,7 +13,7 @@ from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions, check_functions, refuse_modifiers
 from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Expr, GroupKey, QueryKind
-from windowpane.sql.scope import lambda_names, name_node
+from windowpane.sql.scope import mark_variables, name_node
 from windowpane.sql.source import SourceText
 from windowpane.sql.statement import WindowSyntax
 
@@ -53,13 +52,16 @@ class OutputBinder:
     def resolve(self, node: exp.Expr, place: str, aliases: dict[str, Projection] | None = None) -> exp.Expr:
         """Names resolved in place: pseudo-columns and aliases marked, columns by their names in the relation."""
         check_functions(self.source, node)
+        mark_variables(node)
+        calls = [part for part in node.walk() if aggregate_name(part)]
+        in_calls = {id(column) for call in calls for column in call.find_all(exp.Column)}
 
         def step(part: exp.Expr) -> exp.Expr:
             if not isinstance(part, exp.Column) or part.meta.get("bound"):
                 return part
             name = part.parts[0].name.lower()
-            in_call = any(aggregate_name(parent) for parent in _parents(part))
-            if len(part.parts) == 1 and not in_call and name not in lambda_names(part):
+            in_call = id(part) in in_calls
+            if len(part.parts) == 1 and not in_call and not part.meta.get("variable"):
                 if aliases and name in aliases:
                     return self._alias(part, aliases[name])
                 if name in PSEUDO_COLUMNS:
@@ -194,11 +196,3 @@ class OutputBinder:
         """An Expr over internal names."""
         names = dict.fromkeys(column.name for column in node.find_all(exp.Column) if column.name in self.types)
         return Expr(render(node), infer(node, self.types), tuple(names), span)
-
-
-def _parents(node: exp.Expr) -> Sequence[exp.Expr]:
-    found, parent = [], node.parent
-    while parent is not None:
-        found.append(parent)
-        parent = parent.parent
-    return found

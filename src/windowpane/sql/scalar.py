@@ -10,7 +10,7 @@ from sqlglot import exp
 from windowpane.errors import InternalError
 from windowpane.sql.dialect import parse_expression, render, tokenize
 from windowpane.sql.query import Expr
-from windowpane.sql.scope import lambda_names, name_node
+from windowpane.sql.scope import mark_variables, name_node
 
 
 def read_expression(text: str) -> exp.Expr:
@@ -23,10 +23,9 @@ def read_expression(text: str) -> exp.Expr:
 
 def column_name(node: exp.Expr) -> str | None:
     """The column that a reference starts with (`a` in `a.b`); None for a lambda's variable and anything else."""
-    if not isinstance(node, exp.Column):
+    if not isinstance(node, exp.Column) or node.meta.get("variable"):
         return None
-    name = node.parts[0].name
-    return None if name.lower() in lambda_names(node) else name
+    return str(node.parts[0].name)
 
 
 def is_try_cast(node: exp.Expr) -> bool:
@@ -60,5 +59,7 @@ def rename_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
             renamed = exp.Dot(this=renamed, expression=exp.Identifier(this=part.name, quoted=True))
         return renamed
 
-    text = render(read_expression(expr.text).transform(step, copy=False))
+    tree = read_expression(expr.text)
+    mark_variables(tree)
+    text = render(tree.transform(step, copy=False))
     return replace(expr, text=text, columns=tuple(dict.fromkeys(names.get(name, name) for name in expr.columns)))

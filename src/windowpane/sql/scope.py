@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -149,10 +148,10 @@ def name_node(name: str, like: exp.Expr | None = None) -> exp.Column:
     return exp.Column(this=identifier)
 
 
-def lambda_names(node: exp.Expr) -> Iterator[str]:
-    """Variables of the lambdas that a node stands in."""
-    parent = node.parent
-    while parent is not None:
-        if isinstance(parent, exp.Lambda):
-            yield from (variable.name.lower() for variable in parent.expressions)
-        parent = parent.parent
+def mark_variables(node: exp.Expr) -> None:
+    """Mark the variables of lambdas, which look like columns, so that they are left alone."""
+    for function in node.find_all(exp.Lambda):
+        names = {variable.name.lower() for variable in function.expressions}
+        for column in function.find_all(exp.Column):
+            if column.parts[0].name.lower() in names:
+                column.meta["variable"] = True

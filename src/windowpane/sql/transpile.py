@@ -13,6 +13,7 @@ from sqlglot import exp
 from windowpane.errors import SqlError
 from windowpane.sql.duckdb_casts import cast
 from windowpane.sql.duckdb_functions import FUNCTIONS, STRINGS_ONLY, VARIADIC, date_trunc
+from windowpane.sql.functions import words
 from windowpane.sql.inference import infer
 from windowpane.sql.parse import guarded
 from windowpane.sql.scalar import field_path, is_try_cast, read_expression
@@ -26,6 +27,11 @@ _BINARY = {
 }  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+# Parts of nodes that the translation reads. A node with any other part means something more, and is refused.
+_READ = words(
+    "this expression expressions low high ifs default true false to safe unit start length",
+    "table db catalog quoted is_string negate",
+)
 _INTERVAL_UNITS = ("SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY", "DAYS")
 _SAFE_PATTERN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.*+?[]()|^- _,:;@/=%&!")
 
@@ -46,6 +52,8 @@ class _Translator:
     def text(self, node: exp.Expr | None) -> str:
         if node is None:
             return "NULL"
+        if any(value and name not in _READ for name, value in node.args.items()):
+            raise self.refuse(node)
         if type(node) in _BINARY and isinstance(node, exp.Binary):
             return self.binary(node, _BINARY[type(node)])
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
@@ -148,11 +156,13 @@ class _Translator:
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or pattern.name.endswith("\\"):
             raise self.refuse(node, "the pattern must be written out")
-        return f"({self.text(node.this)} {word} {self.text(pattern)} ESCAPE '\\')"
+        negated = "NOT " if node.args.get("negate") else ""
+        return f"({self.text(node.this)} {negated}{word} {self.text(pattern)} ESCAPE '\\')"
 
     def _regexplike(self, node: exp.RegexpLike) -> str:
         pattern = node.expression
-        if not isinstance(pattern, exp.Literal) or not set(pattern.name) <= _SAFE_PATTERN or "(?" in pattern.name:
+        plain = isinstance(pattern, exp.Literal) and set(pattern.name) <= _SAFE_PATTERN and "(?" not in pattern.name
+        if not plain or node.args.get("negate"):
             raise self.refuse(node, "the pattern may mean something else in Java")
         return f"regexp_matches({self.text(node.this)}, {self.text(pattern)})"
 
