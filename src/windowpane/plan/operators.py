@@ -157,7 +157,7 @@ def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...]) -> Operator:
         case Session(gap_us=gap_us):
             return SessionRowWindow(SessionPlan(gap_us, keys, window.allowed_lateness_us))
         case Sliding():
-            return SlidingWindow(window.spec, window.partition_by, conditional=window.when is not None)
+            return SlidingWindow(window.spec, window.partition_by, keys, conditional=window.when is not None)
         case Count():
             return CountWindow(window.spec, window.partition_by)
         case State():

@@ -42,15 +42,16 @@ class Aggregation(Operator):
 
 
 class RowEmission(Operator):
-    """The rows of closed windows are the result. The epoch is a row's number within its window."""
+    """The rows of closed windows are the result. The epoch is a row's number within the windows of its bounds."""
 
     def on_window_rows(self, frame: WindowRows) -> list[Frame]:
         index = int64s(frame.batch, c.WINDOW_INDEX)
         starts = np.flatnonzero(np.concatenate([[True], index[1:] != index[:-1]]))
         within = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index)))) + 1
         batch = frame.batch
-        if c.EPOCH in batch.schema.names:
-            batch = batch.drop_columns([c.EPOCH])
+        if c.ROWS_BEFORE in batch.schema.names:
+            within = within + int64s(batch, c.ROWS_BEFORE)
+            batch = batch.drop_columns([c.EPOCH, c.ROWS_BEFORE])
         batch = batch.append_column(c.EPOCH, pa.array(within))
         return [Emissions(batch.append_column(c.FINAL, pa.repeat(pa.scalar(value=True), len(index))))]
 

@@ -42,9 +42,9 @@ class Dedupe(Operator):
         first = self._first_copies(groups, int64s(whole, c.TS), known_count)
         self._seen.replace(select(whole, first))
         passed = first[known_count:]
-        rows = frame.batch.drop_columns(list(self._by))
         if passed.all():
-            return [Rows(rows)]
+            return [frame]
+        rows = frame.batch
         return [self._duplicates(rows, passed), *([Rows(select(rows, passed))] if passed.any() else [])]
 
     def _first_copies(self, groups: Groups, ts: Int64s, known_count: int) -> Bools:

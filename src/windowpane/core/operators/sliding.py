@@ -23,7 +23,7 @@ from windowpane.core.operators.results import emit
 from windowpane.core.operators.row_windows import window_rows
 from windowpane.core.rows import RowBuffer, flags, int64s, select, take
 from windowpane.core.side import Key
-from windowpane.core.windows.ranges import CellIndex, expand
+from windowpane.core.windows.ranges import CellIndex, expand, rank_in_runs, run_heads
 from windowpane.core.windows.spec import Sliding
 
 Int64s = npt.NDArray[np.int64]
@@ -51,9 +51,10 @@ class Triggers:
 class _SlidingBase(Operator):
     """Keeps the rows that some window can still need, and the triggers whose right edge is not covered yet."""
 
-    def __init__(self, spec: Sliding, partition_by: Sequence[str], *, conditional: bool) -> None:
+    def __init__(self, spec: Sliding, partition_by: Sequence[str], keys: Sequence[Key], *, conditional: bool) -> None:
         super().__init__()
         self.spec, self._partition_by, self._conditional = spec, tuple(partition_by), conditional
+        self._keys = tuple(keys)
         self._rows = RowBuffer()
 
     @property
@@ -86,10 +87,21 @@ class _SlidingBase(Operator):
         due = pending & (everything | self._covered(ts))
         frames: list[Frame] = []
         if due.any():
-            partitions, _ = group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
-            frames = list(self._emit(rows, partitions, _triggers(ts[due], partitions.ids[due])))
+            partitions, told_apart = self._groups(rows, self._partition_by), self._groups(rows, self._told_apart_by)
+            triggers = Triggers(ts[due], partitions.ids[due], _epochs(ts[due], told_apart.take(np.flatnonzero(due))))
+            frames = list(self._emit(rows, partitions, triggers))
         self._keep(rows, pending & ~due)
         return frames
+
+    @property
+    def _told_apart_by(self) -> list[str]:
+        """The partition columns that a result shows: windows that differ in others need epochs of their own."""
+        shown = {key.name for key in self._keys}
+        return [name for name in self._partition_by if name in shown]
+
+    @staticmethod
+    def _groups(rows: pa.RecordBatch, names: Sequence[str]) -> Groups:
+        return group_rows([rows.column(name) for name in names], rows.num_rows)[0]
 
     def _covered(self, ts: Int64s) -> Bools:
         """Without lookahead a trigger is due when its row is released, with it once the watermark reaches its edge."""
@@ -132,32 +144,41 @@ class _SlidingBase(Operator):
         self._rows.replace(state.batches.get("rows"))
 
 
-def _triggers(at_us: Int64s, partition: Int64s) -> Triggers:
-    """Triggers with equal instant and partition have equal windows: the epoch tells them apart, from 1."""
-    _, same = np.unique(np.stack([partition, at_us]), axis=1, return_inverse=True)
-    order = np.argsort(same, kind="stable")
-    ordered = same[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    epoch = np.empty(len(at_us), np.int64)
-    epoch[order] = np.arange(len(at_us)) - np.repeat(starts, np.diff(np.append(starts, len(ordered)))) + 1
-    return Triggers(at_us, partition, epoch)
+def _epochs(at_us: Int64s, groups: Groups) -> Int64s:
+    """Triggers with equal instant and group have results of equal identity but for the epoch, which counts from 1."""
+    if groups.count == 1:
+        return rank_in_runs(run_heads(at_us)) + 1
+    epochs = np.empty(len(at_us), np.int64)
+    epochs[groups.order] = rank_in_runs(run_heads(groups.ids[groups.order], at_us[groups.order])) + 1
+    return epochs
 
 
 class SlidingWindow(_SlidingBase):
     """Gives the rows of every window, for Aggregation or as they are."""
 
     def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
-        cells = CellIndex(partitions.ids, int64s(rows, c.TS))
-        ordered = take(rows, cells.order).drop_columns([c.PENDING])
+        cells = CellIndex(partitions, int64s(rows, c.TS))
+        ordered = _in_order(rows, cells).drop_columns([c.PENDING])
         low, high = cells.ranges(
             triggers.partition, triggers.at_us - self.spec.lookback_us, triggers.at_us + self._lookahead_us
         )
+        before = _rows_before(triggers.at_us, high - low)
         for first, last in _chunks(high - low, CHUNK):
             owner, positions = expand(low[first:last], high[first:last])
             at_us = triggers.at_us[first:last][owner]
-            extra = {c.TRIGGER: at_us, c.EPOCH: triggers.epoch[first:last][owner]}
+            extra = {
+                c.TRIGGER: at_us,
+                c.EPOCH: triggers.epoch[first:last][owner],
+                c.ROWS_BEFORE: before[first:last][owner],
+            }
             bounds = at_us - self.spec.lookback_us, at_us + self._lookahead_us
             yield window_rows(ordered, positions, owner, bounds, extra)
+
+
+def _rows_before(at_us: Int64s, sizes: Int64s) -> Int64s:
+    """For each window, how many rows the windows of the same instant before it have. Instants do not decrease."""
+    before = np.cumsum(sizes) - sizes
+    return before - before[np.searchsorted(at_us, at_us)]
 
 
 @dataclass(frozen=True)
@@ -181,14 +202,14 @@ class SlidingAggregation(_SlidingBase):
         *,
         conditional: bool,
     ) -> None:
-        super().__init__(spec, partition_by, conditional=conditional)
-        self._keys, self._aggregator = tuple(keys), aggregator
+        super().__init__(spec, partition_by, keys, conditional=conditional)
+        self._aggregator = aggregator
 
     def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
         keys = [rows.column(key.name) for key in self._keys]
         groups, first_row = group_rows([pa.array(partitions.ids), *keys], rows.num_rows)
-        index = CellIndex(groups.ids, int64s(rows, c.TS))
-        cells = _Cells(index, take(rows, index.order), [column.take(pa.array(first_row)) for column in keys])
+        index = CellIndex(groups, int64s(rows, c.TS))
+        cells = _Cells(index, _in_order(rows, index), [column.take(pa.array(first_row)) for column in keys])
         cell_order = np.argsort(partitions.ids[first_row], kind="stable")
         cell_counts = np.bincount(partitions.ids[first_row], minlength=partitions.count)
         for first, last in _chunks(cell_counts[triggers.partition], CHUNK):
@@ -216,6 +237,10 @@ def _pairs(triggers: Triggers, cell_order: Int64s, cell_counts: Int64s) -> tuple
     low = offsets[triggers.partition]
     owner, slots = expand(low, low + cell_counts[triggers.partition])
     return owner, cell_order[slots]
+
+
+def _in_order(rows: pa.RecordBatch, cells: CellIndex) -> pa.RecordBatch:
+    return rows if cells.order is None else take(rows, cells.order)
 
 
 def _chunks(sizes: Int64s, limit: int) -> Iterator[tuple[int, int]]:
