@@ -12,7 +12,7 @@ from windowpane.errors import SqlError
 from windowpane.sql import bind, parse_schema
 
 SOURCES = Path(__file__).parents[2] / "src" / "windowpane" / "sql"
-TESTED_ELSEWHERE = {"UNSUPPORTED_IN_HARNESS", "TOO_DEEP", "TOO_LONG", "AGGREGATE_DISTINCT"}
+TESTED_ELSEWHERE = {"UNSUPPORTED_IN_HARNESS", "TOO_DEEP", "TOO_LONG", "AGGREGATE_DISTINCT", "BAD_CHARACTER"}
 REFERENCE = Path(__file__).parents[2] / "docs" / "sql.md"
 
 
@@ -40,11 +40,13 @@ def _refusal(sql: str) -> str:
     return refused.value.render()
 
 
-@pytest.mark.parametrize("case", load("bound"), ids=str)
+# The two sides of a join are told apart by internal names, which a query cannot write.
+WITHOUT_JOINS = [case for case in load("bound") if "JOIN" not in case.sql]
+
+
+@pytest.mark.parametrize("case", WITHOUT_JOINS, ids=str)
 def test_the_canonical_text_is_a_fixed_point(case: Case) -> None:
     bound = bind(case.sql, CATALOG)
-    if bound.relation.joins:
-        pytest.skip("names of a join's sides are told apart by internal names")
     again = bind(bound.canonical, CATALOG)
     assert (again.canonical, again.plan_id) == (bound.canonical, bound.plan_id)
 

@@ -120,10 +120,14 @@ def test_hostile_texts_are_bound_or_refused_quickly(sql: str) -> None:
 
 @pytest.mark.parametrize(
     ("sql", "code"),
-    [("SELECT " + "(" * 5_000 + "1" + ")" * 5_000 + " FROM bids", "TOO_DEEP"), ("x" * 300_000, "TOO_LONG")],
-    ids=["deep", "long"],
+    [
+        ("SELECT " + "(" * 5_000 + "1" + ")" * 5_000 + " FROM bids", "TOO_DEEP"),
+        ("x" * 300_000, "TOO_LONG"),
+        ("SELECT '\ud83d'", "BAD_CHARACTER"),
+    ],
+    ids=["deep", "long", "half"],
 )
-def test_deep_nesting_and_long_texts_have_their_own_codes(sql: str, code: str) -> None:
+def test_texts_that_cannot_be_shown_have_their_own_codes(sql: str, code: str) -> None:
     with pytest.raises(SqlError) as refused:
         bind(sql, CATALOG)
     assert refused.value.code == code

@@ -146,8 +146,8 @@ class _Binder:
     def _keys(self, projections: list[Projection]) -> tuple[tuple[GroupKey, ...], list[exp.Expr]]:
         keys: dict[str, GroupKey] = {}
         nodes: list[exp.Expr] = []
-        for item in self.stmt.group_by_exprs:
-            span = self.source.span(item)
+        for given in self.stmt.group_by_exprs:
+            span, item = self.source.span(given), given.unnest()
             node = self._ordinal_or_alias(item, projections)
             label = self._ordinal(item, projections).name if _is_ordinal(item) else self.source.quote(span)
             expr = self.rows.bind(node if node is not None else item, "GROUP BY")

@@ -121,7 +121,8 @@ class OutputBinder:
     def rewrite(self, node: exp.Expr, aliases: dict[str, int] | None = None) -> exp.Expr:
         """Internal names for keys, aggregates and carried columns, in place; refuses what is neither."""
         texts = {key.expr.text: key for key in self.keys}
-        kinds = {type(parsed) for parsed in self._key_nodes}
+        # A field of a struct is a column with a qualifier until it is resolved.
+        kinds = {type(parsed) for parsed in self._key_nodes} | {exp.Dot}
 
         def step(part: exp.Expr) -> exp.Expr:
             if aggregate_name(part):

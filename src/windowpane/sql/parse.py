@@ -43,6 +43,11 @@ def read_source(sql: str) -> SourceText:
         message = f"the query has {len(sql):,} characters, more than {MAX_LENGTH:,}"
         raise SqlError("TOO_LONG", message, sql=sql[:200], span=Span(0, 1))
     try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        at = Span(error.start, error.start + 1)
+        raise SqlError("BAD_CHARACTER", "half of a character", "write the whole one", sql=sql, span=at) from None
+    try:
         tokens = tokenize(sql)
     except TokenError:
         raise _unreadable(sql) from None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from windowpane.errors import SqlError
+from windowpane.errors import SqlError, nearest
+from windowpane.sql.dialect import render
 from windowpane.sql.source import Place, SourceText
+from windowpane.sql.types import SPELLINGS, type_name
 
 _SELECT_PARTS = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 _PART_CODES = {
@@ -115,9 +117,18 @@ def _grouping_sets(source: SourceText, word: str, at: exp.Expr) -> SqlError:
 def refuse_syntax(source: SourceText, node: exp.Expr) -> None:
     """Refuse a scalar expression that contains anything not on the allow-list."""
     for part in node.walk():
-        if type(part) in _ALLOWED:
-            continue
-        raise _refuse_node(source, part, node)
+        if type(part) not in _ALLOWED:
+            raise _refuse_node(source, part, node)
+        if isinstance(part, exp.Cast) and type_name(part.args.get("to")) is None:
+            raise _unknown_type(source, part)
+
+
+def _unknown_type(source: SourceText, cast: exp.Cast) -> SqlError:
+    to = cast.args["to"]
+    # Types that Spark has not are written as ones that it has; the message must name the user's.
+    shown = to.this.value if isinstance(to.this, exp.DType) and not to.expressions else render(to)
+    hint = f"types are: {nearest(shown, set(SPELLINGS.values()))}"
+    return source.error("UNKNOWN_TYPE", f"`{shown}` is not a type to cast to", hint, at=cast)
 
 
 def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlError:

@@ -44,8 +44,10 @@ def type_name(node: exp.Expr | None) -> str | None:
     if kind in _NODE_TYPES:
         return _NODE_TYPES[kind]
     if kind == "DECIMAL":
-        given = [int(part.this.this) for part in parts]
-        return decimal(*(given or [10]))
+        given = [str(part.this.name) for part in parts if isinstance(part.this, exp.Literal)]
+        if len(given) != len(parts) or len(given) > 2 or not all(size.isdigit() for size in given):
+            return None
+        return decimal(*([int(size) for size in given] or [10]))
     names = [type_name(part.args.get("kind") if isinstance(part, exp.ColumnDef) else part) for part in parts]
     known = [name for name in names if name is not None]
     if kind not in ("ARRAY", "MAP", "STRUCT") or len(known) != len(parts) or not parts:

@@ -102,9 +102,7 @@ def _project(source: SourceText, rows: RowExpressions, stream: StreamRef, item: 
         return [(column.name, rows.finish(rows.resolve(exp.column(column.name, quoted=True), "SELECT")))
                 for column in stream.columns]  # fmt: skip
     inner, name = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
-    if not name and not isinstance(inner, (exp.Column, exp.Dot)):
-        raise source.error("NEEDS_ALIAS", f"`{source.quote(item)}` has no name", "write … AS name", at=item)
-    label = name or inner.name
+    label = name or (inner.name if isinstance(inner, (exp.Column, exp.Dot)) else "")
     return [(label, rows.bind(inner, "SELECT"))]
 
 
@@ -113,6 +111,9 @@ def _agree(source: SourceText, projections: list[Projection], selects: Sequence[
     first = projections[0]
     lowered = [name.lower() for name, _ in first]
     for name, expr in first:
+        if not name:
+            message = f"`{source.quote(expr.span)}` has no name"
+            raise source.error("NEEDS_ALIAS", message, "write … AS name", at=expr.span)
         if lowered.count(name.lower()) > 1:
             raise source.error("DUPLICATE_OUTPUT", f"two columns are called `{name}`", "write … AS name", at=expr.span)
     for projection, select in zip(projections, selects, strict=True):
