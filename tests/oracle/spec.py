@@ -1,0 +1,206 @@
+"""Queries as plain values that two readers share: the SQL for the product, and the meaning for the oracle."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Values: TypeAlias = dict[str, Any]
+
+SCHEMA = "id BIGINT, ts BIGINT, k STRING, n BIGINT, x DOUBLE, a BIGINT, f DOUBLE, d DECIMAL(10,2), b BOOLEAN"
+"""`id` tells rows apart, `ts` is the event time in microseconds, k, n and x are keys, a, f, d and b are values."""
+
+_COMPARE = {">=": operator.ge, "<": operator.lt, "=": operator.eq}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`column op literal`; a NULL is not true."""
+
+    column: str
+    op: Literal[">=", "<", "="]
+    literal: int
+
+    @property
+    def sql(self) -> str:
+        return f"{self.column} {self.op} {self.literal}"
+
+    def holds(self, values: Values) -> bool:
+        value = values[self.column]
+        return value is not None and bool(_COMPARE[self.op](value, self.literal))
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Tumbling (slide None) and hopping windows."""
+
+    size_us: int
+    slide_us: int | None = None
+    offset_us: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    gap_us: int
+
+
+@dataclass(frozen=True)
+class Sliding:
+    lookback_us: int
+    lookahead_us: int | None = None
+    partition_by: tuple[str, ...] = ()
+    when: Condition | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    count: int
+    step: int
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stated:
+    """`emit` None: one condition closes and opens."""
+
+    open: Condition
+    emit: Condition | None = None
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plain:
+    """No window: rows come out as they are released."""
+
+
+Window: TypeAlias = Aligned | Session | Sliding | Counted | Stated | Plain
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    function: str
+    column: str | None = None
+    distinct: bool = False
+    filter: Condition | None = None
+
+    @property
+    def sql(self) -> str:
+        condition = f" FILTER (WHERE {self.filter.sql})" if self.filter else ""
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{self.column or '*'}){condition}"
+
+
+@dataclass(frozen=True)
+class Query:
+    """Without keys and aggregates it asks for the rows themselves."""
+
+    window: Window
+    keys: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    where: Condition | None = None
+    having_rows: int | None = None
+    """HAVING count(*) >= this."""
+    emit: Literal["close", "update", "every"] = "close"
+    every_us: int = 0
+    by_clock: bool = False
+    """Processing time instead of event time."""
+    data_driven: bool = True
+    lag_us: int = 0
+    lateness_us: int = 0
+    row_rule: bool = False
+    max_future_skew_us: int | None = None
+    idle_timeout_us: int | None = None
+    dedupe_by: tuple[str, ...] = ()
+    dedupe_within_us: int = 0
+    max_groups: int | None = None
+
+    @property
+    def asks_for_rows(self) -> bool:
+        return not self.keys and not self.aggregates
+
+    @property
+    def releases_in_order(self) -> bool:
+        """Windows over rows in their order, and plain rows, get them in event-time order."""
+        return not isinstance(self.window, Aligned | Session)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The aggregates' names in the result."""
+        return tuple(f"v{index}" for index in range(len(self.aggregates)))
+
+
+def sql_of(query: Query) -> str:
+    """The query's text."""
+    function, clause = _window_sql(query.window)
+    by = [part for part in (function, *query.keys) if part]
+    parts = [f"SELECT {', '.join(_selected(query))} FROM s"]
+    parts += [f"WHERE {query.where.sql}"] if query.where else []
+    parts += [f"GROUP BY {', '.join(by)}"] if by else []
+    parts += [f"HAVING count(*) >= {query.having_rows}"] if query.having_rows is not None else []
+    parts += [clause] if clause else []
+    parts += {"close": [], "update": ["EMIT ON UPDATE"], "every": [f"EMIT EVERY '{query.every_us // 1000}ms'"]}[
+        query.emit
+    ]
+    return " ".join(parts)
+
+
+def _selected(query: Query) -> list[str]:
+    aggregates = [f"{call.sql} AS {name}" for call, name in zip(query.aggregates, query.names, strict=True)]
+    selected = ["id"] if query.asks_for_rows else [*query.keys, *aggregates]
+    if isinstance(query.window, Plain):
+        return selected
+    selected += ["window_start", "window_end", "window_id", "emit_epoch", "is_final"]
+    return [*selected, "trigger_time"] if isinstance(query.window, Sliding) else selected
+
+
+def _window_sql(window: Window) -> tuple[str, str]:
+    """The window as a function of GROUP BY; as a clause where it has an offset."""
+    match window:
+        case Aligned(size, slide, offset) if offset:
+            kind, hop = ("TUMBLING", "") if slide is None else ("HOPPING", f", SLIDE '{slide // 1000}ms'")
+            return "", f"WINDOW {kind} (SIZE '{size // 1000}ms'{hop}, OFFSET '{offset // 1000}ms')"
+        case Aligned(size, None):
+            return f"tumblingwindow('ms', {size // 1000})", ""
+        case Aligned(size, int(slide)):
+            return f"hoppingwindow('ms', {size // 1000}, {slide // 1000})", ""
+        case Session(gap):
+            return f"sessionwindow('ms', {gap // 1000})", ""
+        case Sliding(lookback, lookahead, partition, when):
+            ahead = "" if lookahead is None else f", {lookahead // 1000}"
+            return f"slidingwindow('ms', {lookback // 1000}{ahead}){_over(partition, when)}", ""
+        case Counted(count, step, partition):
+            return f"countwindow({count}, {step}){_over(partition)}", ""
+        case Stated(opens, emits, partition):
+            conditions = opens.sql if emits is None else f"{opens.sql}, {emits.sql}"
+            return f"statewindow({conditions}){_over(partition)}", ""
+    return "", ""
+
+
+def _over(partition: tuple[str, ...], when: Condition | None = None) -> str:
+    inside = [f"PARTITION BY {', '.join(partition)}"] if partition else []
+    inside += [f"WHEN {when.sql}"] if when else []
+    return f" OVER ({' '.join(inside)})" if inside else ""
+
+
+def settings_of(query: Query) -> dict[str, Any]:
+    """Streams, options and transform settings that go with the query's text."""
+    stream: dict[str, Any] = {"schema": SCHEMA}
+    options: dict[str, Any] = {}
+    transform: dict[str, Any] = {}
+    if not query.by_clock:
+        stream["eventtime"] = {"column": "ts", "type": "unixtimestamp_us", "strict": True}
+        options = {"eventtime.enabled": True, "max_future_skew": _duration(query.max_future_skew_us)}
+        options |= {"eventtime.late_tolerance": f"{query.lag_us}us"}
+        options |= {"late_rule": "row"} if query.row_rule else {}
+        options |= {} if query.idle_timeout_us is None else {"idle_timeout": _duration(query.idle_timeout_us)}
+        transform |= {"allowed_lateness": f"{query.lateness_us}us"} if query.lateness_us else {}
+    if query.dedupe_by:
+        transform["dedupe"] = {"key": list(query.dedupe_by), "within": f"{query.dedupe_within_us}us"}
+    if query.max_groups is not None:
+        transform["limits.max_groups"] = query.max_groups
+    mode = "data" if query.data_driven else "manual"
+    return {"streams": {"s": stream}, "options": options, "transform": transform, "watermark": mode, "now": 0}
+
+
+def _duration(us: int | None) -> str:
+    return "off" if us is None else f"{us}us"

@@ -1,0 +1,22 @@
+"""What the search has found, each as a small scenario of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.oracle.running import Move, Scenario, check_scenario, push
+from tests.oracle.spec import Aggregate, Aligned, Query, Sliding
+
+END = Move("end")
+
+
+def test_a_dedupe_key_that_is_also_aggregated_keeps_its_column() -> None:
+    query = Query(Aligned(6000), aggregates=(Aggregate("last", "a"),), dedupe_by=("a",), dedupe_within_us=4000)
+    check_scenario(Scenario(query, (push([{"id": 0, "ts": 0, "a": 1}, {"id": 1, "ts": 1, "a": 1}]), END)))
+
+
+@pytest.mark.parametrize("partition_by", [(), ("k",)])
+def test_rows_of_windows_with_one_instant_have_identities_of_their_own(partition_by: tuple[str, ...]) -> None:
+    rows = [{"id": 0, "ts": 5, "k": "u"}, {"id": 1, "ts": 5, "k": "u"}, {"id": 2, "ts": 5, "k": "v"}]
+    run = check_scenario(Scenario(Query(Sliding(3000, None, partition_by)), (push(rows), END)))
+    assert len(run.results()) == (5 if partition_by else 9)
