@@ -103,6 +103,26 @@ def test_every_column_that_is_read_crosses_once(fixture: Fixture) -> None:
         assert {*read, *(key.column for key in node.aggregation.keys)} <= set(crossing)
 
 
+REASONS = {
+    "not_fused_median": "not_fused=median(price) needs all rows",
+    "sliding_distinct": "not_fused=count(DISTINCT bidder) cannot aggregate overlapping ranges",
+    "sliding_grouped_inside": "not_fused=auction is grouped inside each window",
+    "count_window": "not_fused=which rows make a window is known only when it is complete",
+    "hopping_max_groups": "panes=per window: max_groups counts the groups of each window",
+    "hopping_gaps": "panes=per window: windows do not overlap",
+    "hopping_tiny_panes": "panes=per window: panes of 1ms would be too many",
+}
+
+
+@pytest.mark.parametrize("fixture", [each for each in PLANS if each.path.stem in REASONS], ids=name_of)
+def test_a_rule_that_was_not_applied_says_why(fixture: Fixture) -> None:
+    plan = fixture.plan()
+    assert REASONS[fixture.path.stem] in render(explain(plan), width=100_000)
+    applied = {rule.name for rule in plan.rules}
+    refused = "fuse_window_aggregate" if REASONS[fixture.path.stem].startswith("not_fused") else "share_panes"
+    assert refused not in applied
+
+
 def test_width_is_kept_even_with_fifty_columns() -> None:
     (fixture,) = [each for each in PLANS if each.path.stem == "fifty_columns"]
     text = render(explain(fixture.plan()))

@@ -77,7 +77,9 @@ def rewrite(root: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     """`change` applied to every node, children first."""
     children = root.children()
     changed = tuple(rewrite(child, change) for child in children)
-    return change(root.with_children(changed) if changed != children else root)
+    # By identity: a child that differs only in a remark (why it was not fused) compares equal.
+    same = all(new is old for new, old in zip(changed, children, strict=True))
+    return change(root if same else root.with_children(changed))
 
 
 def shown(**values: object) -> Properties:
