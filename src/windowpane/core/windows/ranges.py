@@ -5,26 +5,59 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from windowpane.core.groups import Groups
+
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class CellIndex:
     """Rows sorted by (cell, ts). A cell is whatever a window must not mix: a partition, or a group in it."""
 
-    def __init__(self, cells: Int64s, ts: Int64s) -> None:
+    def __init__(self, cells: Groups, ts: Int64s) -> None:
         """`ts` must not decrease: rows come in released order."""
-        self.order: Int64s = np.argsort(cells, kind="stable")
-        """Row positions by (cell, released order): all ranges are over rows taken in this order."""
-        self._instants, ranks = np.unique(ts, return_inverse=True)
-        self._width = len(self._instants) + 1
-        self._sorted = cells[self.order] * self._width + ranks[self.order]
+        self._count = cells.count
+        self.order: Int64s | None = None if cells.count == 1 else cells.order
+        """Row positions by (cell, released order): all ranges are over rows taken in this order. None: as they are."""
+        self._instants = self._sorted = ts
+        if self.order is not None:
+            heads = run_heads(ts)
+            self._instants = ts[heads]
+            self._sorted = cells.ids[self.order] * self._width + (np.cumsum(heads) - 1)[self.order]
+
+    @property
+    def _width(self) -> int:
+        return len(self._instants) + 1
 
     def ranges(self, cells: Int64s, first_us: Int64s, last_us: Int64s) -> tuple[Int64s, Int64s]:
         """[low, high) of the rows of each cell with first_us <= ts <= last_us."""
         low = np.searchsorted(self._instants, first_us, "left")
         high = np.searchsorted(self._instants, last_us, "right")
-        base = cells * self._width
-        return np.searchsorted(self._sorted, base + low), np.searchsorted(self._sorted, base + high)
+        if self.order is None:
+            return low, high
+        # Binary searches are several times faster when one starts near where the last one ended.
+        nearby = Groups(cells, self._count).order
+        base = cells[nearby] * self._width
+        low[nearby] = np.searchsorted(self._sorted, base + low[nearby])
+        high[nearby] = np.searchsorted(self._sorted, base + high[nearby])
+        return low, high
+
+
+def run_heads(*columns: Int64s) -> Bools:
+    """Marks the first of each run of rows that are equal in all columns."""
+    heads = np.ones(len(columns[0]), bool)
+    heads[1:] = False
+    for column in columns:
+        heads[1:] |= column[1:] != column[:-1]
+    return heads
+
+
+def rank_in_runs(heads: Bools) -> Int64s:
+    """How many rows of its run stand before each row; `heads` marks the first of each run."""
+    if heads.all():
+        return np.zeros(len(heads), np.int64)
+    starts = np.flatnonzero(heads)
+    return np.arange(len(heads)) - np.repeat(starts, np.diff(np.append(starts, len(heads))))
 
 
 def expand(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
