@@ -1,4 +1,4 @@
-"""Spark SQL expressions evaluated by DuckDB over Arrow tables, row for row. What has no exact translation is refused."""
+"""Spark SQL expressions evaluated by DuckDB over Arrow tables, row for row. What has no exact equal is refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from windowpane.sql import to_duckdb
+from windowpane.sql.types import from_arrow
 
 ROW = "_row"
 """The number of a row: results come back in its order."""
@@ -19,21 +20,21 @@ class Expressions:
     def __init__(self) -> None:
         self._duckdb = duckdb.connect(":memory:")
         self._duckdb.execute("SET TimeZone = 'UTC'")
-        self._translated: dict[str, str] = {}
+        self._translated: dict[tuple[str, pa.Schema | None], str] = {}
 
     def register(self, name: str, table: pa.Table) -> None:
         """Make a static table known under `name`."""
         self._duckdb.register(name, table)
 
-    def translate(self, text: str) -> str:
-        """DuckDB's spelling of a Spark SQL expression; SqlError UNSUPPORTED_IN_HARNESS when there is none."""
-        if text not in self._translated:
-            self._translated[text] = to_duckdb(text)
-        return self._translated[text]
+    def translate(self, text: str, schema: pa.Schema | None = None) -> str:
+        """An expression over columns of `schema` as DuckDB spells it; SqlError UNSUPPORTED_IN_HARNESS where it cannot."""
+        if (text, schema) not in self._translated:
+            self._translated[text, schema] = to_duckdb(text, spark_types(schema) if schema is not None else None)
+        return self._translated[text, schema]
 
     def select(self, table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
         """Each named expression over the rows of `table`. An expression that fails on a row is NULL there."""
-        items = [f"TRY({self.translate(text)}) AS {quoted(name)}" for name, text in columns.items()]
+        items = [f"TRY({self.translate(text, table.schema)}) AS {quoted(name)}" for name, text in columns.items()]
         return self.query(f"SELECT {', '.join(items)} FROM input", table) if items else table.select([])
 
     def query(self, sql: str, table: pa.Table) -> pa.Table:
@@ -44,6 +45,11 @@ class Expressions:
         finally:
             self._duckdb.unregister("input")
         return result
+
+
+def spark_types(schema: pa.Schema) -> dict[str, str | None]:
+    """What Spark calls the types of the columns; None where it has no name for one."""
+    return {field.name: from_arrow(field.type) for field in schema}
 
 
 def quoted(name: str) -> str:

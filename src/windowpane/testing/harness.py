@@ -52,8 +52,8 @@ class Harness:
 
     `options` and `transform` take the keys of pipeline.toml's `[options]` and `[transforms.NAME]`, `streams` those of
     `[streams.NAME]`; dotted keys mean nested ones. `tables` are static: `{"schema": …, "rows": [...]}`. With
-    `watermark="manual"` only `advance_watermark` moves it. `now` is the processing time to start with; without it, it is
-    the machine's. It moves by `advance_clock` alone.
+    `watermark="manual"` only `advance_watermark` moves it. `now` is the processing time to start with; without it, it
+    is the machine's. It moves by `advance_clock`, and by the `at` of a push.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Harness:
         self._finished = False
         self._expressions = Expressions()
         self._columns: dict[str, tuple[Column, ...]] = {}
-        self.plan = self._plan(sql, streams, options or {}, transform or {}, tables or {}, eventtime_types)
-        self._inputs = InputEvaluator(self.plan.physical, eventtime_types, self._expressions)
+        self.plan = self._plan(sql, streams, options or {}, transform or {}, tables=tables or {}, types=eventtime_types)
+        self._inputs = InputEvaluator(self.plan.physical, self.plan.query.relation, eventtime_types, self._expressions)
         aggregation = find_aggregation(self.plan.physical)
         keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
         self._outputs = OutputEvaluator(self.plan.physical, self.plan.plan_id, keys, self._expressions)
@@ -94,6 +94,7 @@ class Harness:
         streams: Mapping[str, Settings],
         options: Settings,
         transform: Settings,
+        *,
         tables: Mapping[str, Settings],
         types: EventtimeTypes,
     ) -> Plan:
@@ -115,7 +116,7 @@ class Harness:
         rows = given.pop("rows", [])
         table = parse_table(name, given)
         columns = parse_schema(table.schema_ or "")
-        self._expressions.register(name, decode(rows, columns).table)  # type: ignore[arg-type]  # checked in decode
+        self._expressions.register(name, decode(rows, columns).table)
         return columns
 
     def push(

@@ -16,8 +16,10 @@ from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import row_aliases
 from windowpane.plan.steps import TimeStep
+from windowpane.sql.query import Relation
 from windowpane.testing.decode import Decoded
 from windowpane.testing.expressions import ROW, Expressions
+from windowpane.testing.joins import TableJoin
 
 FARTHEST_US = 2**62
 """Event times beyond this (some 146,000 years) cannot be computed with, and are errors."""
@@ -40,12 +42,12 @@ class Pushed:
 class InputEvaluator:
     """Evaluates everything below the watermark: event time, joins, branches, the input projection."""
 
-    def __init__(self, root: PlanNode, types: EventtimeTypes, expressions: Expressions) -> None:
+    def __init__(self, root: PlanNode, relation: Relation, types: EventtimeTypes, expressions: Expressions) -> None:
         project = find(root, physical.PhysicalProject)
         if project is None:
             raise InternalError("PLAN_SHAPE", "the plan has no input projection")
         self._project, self._types, self._expressions = project, types, expressions
-        self._aliases = row_aliases(root)
+        self._aliases, self._relation = row_aliases(root), relation
         self.time_sources: Counter[str] = Counter()
         """How many rows got their time from where."""
 
@@ -103,7 +105,11 @@ class InputEvaluator:
         undecodable = pc.if_else(problems.is_valid(), "decode_error", pa.scalar(None, pa.string()))
         parts = [undecodable, source.column(_TS_ERROR)]
         if c.ERROR in projected.column_names:
-            parts.append(projected.column(c.ERROR).cast(pa.string()))
+            reasons = projected.column(c.ERROR).cast(pa.string())
+            if _BRANCH_KEEP in source.column_names:
+                kept = pc.fill_null(source.column(_BRANCH_KEEP), fill_value=False)
+                reasons = pc.if_else(kept, reasons, pa.scalar(None, pa.string()))
+            parts.append(reasons)
         return pc.coalesce(*parts), problems
 
     def _source(self, node: PlanNode, pushed: Pushed) -> pa.Table | None:
@@ -164,6 +170,8 @@ class InputEvaluator:
                 "register it with one: EventtimeParser(sql=…, arrow=…)",
             )
         values, failed = parse(column)
+        if step.error is not None:
+            failed = pc.or_(failed, self._expressions.select(table, {"reason": step.error}).column("reason").is_valid())
         far = pc.fill_null(pc.greater(pc.abs_checked(pc.fill_null(values, 0)), FARTHEST_US), fill_value=False)
         return pc.if_else(far, None, values), pc.or_(failed, far)
 
@@ -172,10 +180,12 @@ class InputEvaluator:
         columns |= {name: name for name in HIDDEN if name in table.column_names}
         if node.where is not None:
             columns[_BRANCH_KEEP] = node.where.text
+        if node.error is not None:
+            columns[_TS_ERROR] = f"coalesce({_TS_ERROR}, {node.error.text})"
         return self._expressions.select(table, columns)
 
     def _joined(self, node: physical.PhysicalStaticJoin, table: pa.Table) -> pa.Table:
-        raise NotImplementedError
+        return TableJoin(self._relation, node.join, self._expressions, _BRANCH_KEEP).apply(table)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

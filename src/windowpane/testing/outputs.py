@@ -16,7 +16,7 @@ from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
 from windowpane.sql import error_guard
 from windowpane.sql.query import OrderKey, Output
-from windowpane.testing.expressions import ROW, Expressions, quoted
+from windowpane.testing.expressions import ROW, Expressions, quoted, spark_types
 
 _REASON = "_reason"
 
@@ -58,7 +58,7 @@ class OutputEvaluator:
         """For each emission why HAVING or an output cannot be evaluated; None when nothing can fail."""
         texts = [self._having] if self._having else []
         texts += [output.expr.text for output in self._outputs]
-        guards = [guard for text in texts if (guard := error_guard(text, {})) is not None]
+        guards = [guard for text in texts if (guard := error_guard(text, spark_types(table.schema))) is not None]
         if not guards:
             return None
         reasons = self._expressions.select(table, {_REASON: f"coalesce({', '.join([*guards, 'NULL'])})"})
@@ -66,7 +66,9 @@ class OutputEvaluator:
         return column if column.null_count < len(column) else None
 
     def _project(self, table: pa.Table) -> pa.Table:
-        translate = self._expressions.translate
+        def translate(text: str) -> str:
+            return self._expressions.translate(text, table.schema)
+
         outputs = ", ".join(f"{translate(output.expr.text)} AS {quoted(output.name)}" for output in self._outputs)
         sql = f"SELECT {outputs} FROM input"
         if self._having:
@@ -74,19 +76,13 @@ class OutputEvaluator:
         window = ", ".join(
             name for name in ("window_start", "window_end", "trigger_time") if name in table.column_names
         )
-        order = ", ".join([*(self._order_key(key) for key in self._order), ROW])
+        order = ", ".join([*(_order_key(key, translate(key.expr.text)) for key in self._order), ROW])
         if self._limit is not None:
             within = f"PARTITION BY {window} ORDER BY {order}"
             sql += f" QUALIFY row_number() OVER ({within}) <= {self._limit}"
         if self._order:
             sql += f" ORDER BY {window}, {order}" if window else f" ORDER BY {order}"
         return self._expressions.query(sql if self._order else f"{sql} ORDER BY {ROW}", table)
-
-    def _order_key(self, key: OrderKey) -> str:
-        direction = "DESC" if key.descending else "ASC"
-        return (
-            f"{self._expressions.translate(key.expr.text)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-        )
 
     def _errors(self, emissions: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
         mask = reasons.is_valid()
@@ -97,6 +93,11 @@ class OutputEvaluator:
         return side.side_batch(
             "error", reasons.filter(mask), bad, clock_us=0, watermark_us=None, keys=self._keys, **bounds
         )
+
+
+def _order_key(key: OrderKey, text: str) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{text} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _instants(values: object) -> pa.Array:

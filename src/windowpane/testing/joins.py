@@ -1,0 +1,64 @@
+"""Joins with static tables, without Spark. A stream row without a partner is a filtered row: it has been read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from windowpane.errors import InternalError
+from windowpane.sql.query import Relation, StaticJoin
+from windowpane.testing.expressions import ROW, Expressions, quoted
+
+_CLAUSE = re.compile(
+    r"(?P<kind>(?:LEFT )?(?:(?:SEMI|ANTI|CROSS) )?JOIN) .*?(?: USING \(.*\)| ON (?P<on>.*))?", re.DOTALL
+)
+_MATCHED = "_matched"
+
+
+@dataclass(frozen=True)
+class TableJoin:
+    """One join of a query's FROM, evaluated by DuckDB. The table is registered under its name."""
+
+    relation: Relation
+    join: StaticJoin
+    expressions: Expressions
+    keep: str
+    """The column that says whether a row is kept: inner, semi and anti joins clear it instead of dropping the row."""
+
+    def apply(self, rows: pa.Table) -> pa.Table:
+        match = _CLAUSE.fullmatch(self.join.text)
+        if match is None:
+            raise InternalError("PLAN_SHAPE", f"the harness cannot read the join `{self.join.text}`")
+        stream, kind = quoted(self.relation.alias or "input"), match["kind"]
+        condition = self._condition(match["on"], stream)
+        if "SEMI" in kind or "ANTI" in kind:
+            found = f"EXISTS (SELECT 1 FROM {quoted(self.join.table)} AS {quoted(self.join.alias)} WHERE {condition})"
+            source, columns, kept = "", "", f"NOT {found}" if "ANTI" in kind else found
+        else:
+            table = f"(SELECT *, TRUE AS {_MATCHED} FROM {quoted(self.join.table)})"
+            source = f" LEFT JOIN {table} AS {quoted(self.join.alias)} ON {condition}"
+            columns, kept = self._columns(), "TRUE" if kind == "LEFT JOIN" else f"{_MATCHED} IS NOT NULL"
+        own = f"{stream}.*"
+        if self.keep in rows.column_names:
+            own, kept = f"{own} EXCLUDE ({self.keep})", f"coalesce({self.keep}, FALSE) AND {kept}"
+        sql = f"SELECT {own}{columns}, {kept} AS {self.keep} FROM input AS {stream}{source} ORDER BY {stream}.{ROW}"
+        return self.expressions.query(sql, rows)
+
+    def _condition(self, on: str | None, stream: str) -> str:
+        if on is not None:
+            return self.expressions.translate(on)
+        table = quoted(self.join.alias)
+        shared = [f"{stream}.{quoted(name)} = {table}.{quoted(name)}" for name in self.join.using_columns]
+        return " AND ".join(shared) or "TRUE"
+
+    def _columns(self) -> str:
+        names = {(alias, column): name for name, alias, column in self.relation.renamed}
+        shared = {name.lower() for name in self.join.using_columns}
+        alias = self.join.alias
+        return "".join(
+            f", {quoted(alias)}.{quoted(column.name)} AS {quoted(names.get((alias, column.name), column.name))}"
+            for column in self.join.columns
+            if column.name.lower() not in shared
+        )
