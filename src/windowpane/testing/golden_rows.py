@@ -111,7 +111,7 @@ def to_inputs(
     kinds = {column.name.lower(): column.type for column in columns}
     return [
         {
-            name: _to_input(value, kinds.get(name.lower(), "STRING"), _time_type(name, eventtime))
+            name: _to_input(value, kinds.get(name.lower(), ""), _time_type(name, eventtime))
             for name, value in row.items()
         }
         for row in rows
