@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.running import Move, Scenario, check_scenario, push
-from tests.oracle.spec import Aggregate, Aligned, Query, Sliding
+from tests.oracle.spec import Aggregate, Aligned, Plain, Query, Sliding
 
 END = Move("end")
 
@@ -20,3 +20,15 @@ def test_rows_of_windows_with_one_instant_have_identities_of_their_own(partition
     rows = [{"id": 0, "ts": 5, "k": "u"}, {"id": 1, "ts": 5, "k": "u"}, {"id": 2, "ts": 5, "k": "v"}]
     run = check_scenario(Scenario(Query(Sliding(3000, None, partition_by)), (push(rows), END)))
     assert len(run.results()) == (5 if partition_by else 9)
+
+
+def test_a_shard_whose_rows_have_no_time_is_not_idle() -> None:
+    query = Query(Plain(), idle_timeout_us=5000)
+    moves = (
+        push([{"id": 0, "ts": 100_000}], shard="0"),
+        push([{"id": 1, "ts": 101_000}], shard="1"),
+        push([{"id": 2, "ts": None}], shard="0", at=4000),
+        push([{"id": 3, "ts": 120_000}], shard="1", at=6000),
+    )
+    run = check_scenario(Scenario(query, moves))
+    assert run.steps[-1].accounting.buffered == 2

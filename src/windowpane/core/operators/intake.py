@@ -14,7 +14,7 @@ from windowpane.core import blob, side
 from windowpane.core import columns as c
 from windowpane.core.frames import Frame, Progress, Rows, SideRows, Watermark
 from windowpane.core.operators.base import Operator
-from windowpane.core.rows import flags, int64s, select
+from windowpane.core.rows import Bools, Int64s, flags, int64s, select
 from windowpane.core.side import Key
 
 
@@ -52,18 +52,12 @@ class Intake(Operator):
         return select(batch, kept).drop_columns([c.ERROR, c.DETAIL, c.KEEP])
 
     def _progress(self, batch: pa.RecordBatch) -> dict[str, int | None]:
-        """Every row with a time moves its shard's maximum, filtered and bad ones too, unless it lies too far ahead."""
-        timed = batch.filter(batch.column(c.TS).is_valid()) if batch.column(c.TS).null_count else batch
-        ts = int64s(timed, c.TS)
-        moving = None
-        if (
-            self._max_future_skew_us is not None
-            and len(ts)
-            and int(ts.max()) - self.clock_us > self._max_future_skew_us
-        ):
-            moving = ts - self.clock_us <= self._max_future_skew_us
-            self.future_rows += int(len(ts) - moving.sum())
-        shards = timed.column(c.SHARD)
+        """Every row with a time moves its shard's maximum, filtered and bad ones too, unless it lies too far ahead.
+
+        A shard all of whose rows move nothing is named too: it is not idle.
+        """
+        ts, moving = self._times(batch)
+        shards = batch.column(c.SHARD)
         encoded = shards if pa.types.is_dictionary(shards.type) else shards.dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         maxima: dict[str, int | None] = {}
@@ -72,6 +66,19 @@ class Intake(Operator):
             mine = ts[of_shard if moving is None else of_shard & moving]
             maxima[shard] = int(mine.max()) if len(mine) else None
         return maxima
+
+    def _times(self, batch: pa.RecordBatch) -> tuple[Int64s, Bools | None]:
+        """The rows' times, and which of them may move the watermark (None: all)."""
+        column = batch.column(c.TS)
+        moving = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        ts: Int64s = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+        if self._max_future_skew_us is None or not len(ts) or int(ts.max()) - self.clock_us <= self._max_future_skew_us:
+            return ts, moving
+        far = ts - self.clock_us > self._max_future_skew_us
+        if moving is not None:
+            far &= moving
+        self.future_rows += int(far.sum())
+        return ts, ~far if moving is None else moving & ~far
 
     def state(self) -> blob.State:
         return blob.State({"future_rows": self.future_rows})
