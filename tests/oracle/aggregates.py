@@ -35,11 +35,10 @@ def comparable(value: Any) -> Any:
 
 def compute(call: Aggregate, rows: Sequence[Values]) -> Any:
     """The call over rows that are in (event time, arrival) order. NULLs are skipped; first and last see them."""
-    if call.filter is not None:
-        rows = [row for row in rows if call.filter.holds(row)]
+    rows = [row for row in rows if call.takes(row)]
     if call.column is None:
         return len(rows)
-    every = [row[call.column] for row in rows]
+    every = [call.argument(row) for row in rows]
     values = [value for value in every if value is not None]
     if call.distinct:
         values = list({comparable(value): value for value in reversed(values)}.values())

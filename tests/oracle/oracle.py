@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.oracle.aggregates import Overflow, comparable, compute
-from tests.oracle.spec import Aligned, Plain, Query, Session, Values
+from tests.oracle.spec import Aligned, Plain, Query, Session, Unreadable, Values
 from tests.oracle.windows import Emission, Row, windows_of
 
 FATES = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "no_window")
@@ -75,17 +75,25 @@ class Oracle:
         return self.finish([], end=True)
 
     def receive(self, values: Values) -> Row:
-        """A row with its time. One without is an error; one that WHERE does not keep is filtered."""
-        ts = self.clock if self.query.by_clock else values["ts"]
-        row = Row(values, ts if ts is not None else 0, len(self.rows))
+        """A row with its time. One that cannot be read, has none, or cannot be computed is an error."""
+        row = Row(values, self.time_of(values), len(self.rows))
         self.rows.append(row)
-        if ts is None:
+        if any(isinstance(values[name], Unreadable) for name in ("ts", "a")):
+            row.settle("error", "decode_error")
+        elif row.ts is None:
             row.settle("error", "event_time_null")
         elif self.query.where is not None and not self.query.where.holds(values):
             row.settle("filtered")
-        elif self.behind(ts):
+        elif any(call.fails(values) for call in self.query.aggregates):
+            row.settle("error", "division_by_zero")
+        elif self.behind(row.ts):
             row.settle("late", "behind_watermark")
         return row
+
+    def time_of(self, values: Values) -> int | None:
+        if self.query.by_clock:
+            return self.clock
+        return None if isinstance(values["ts"], Unreadable) else values["ts"]
 
     def behind(self, ts: int) -> bool:
         """The row rule: for rows that are released in order, and for all where it is asked for."""
@@ -93,11 +101,11 @@ class Oracle:
         return ruled and self.watermark is not None and ts <= self.watermark
 
     def observe(self, fresh: Sequence[Row], shard: str) -> None:
-        """Every row with a time moves its shard's maximum, filtered ones too, unless it is too far ahead."""
+        """Every row with a time moves its shard's maximum, filtered and bad ones too, unless it is too far ahead."""
         maximum = self.shards.setdefault(shard, ShardMaximum())
         maximum.last_seen = self.clock
         skew = self.query.max_future_skew_us
-        times = [row.ts for row in fresh if row.reason != "event_time_null"]
+        times = [row.ts for row in fresh if row.ts is not None]
         moving = [ts for ts in times if skew is None or ts - self.clock <= skew]
         if moving:
             maximum.largest = max([*moving, *([] if maximum.largest is None else [maximum.largest])])

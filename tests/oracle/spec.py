@@ -11,6 +11,16 @@ Values: TypeAlias = dict[str, Any]
 SCHEMA = "id BIGINT, ts BIGINT, k STRING, n BIGINT, x DOUBLE, a BIGINT, f DOUBLE, d DECIMAL(10,2), b BOOLEAN"
 """`id` tells rows apart, `ts` is the event time in microseconds, k, n and x are keys, a, f, d and b are values."""
 
+
+class Unreadable(str):
+    """What stands in a column of numbers and is none."""
+
+    __slots__ = ()
+
+
+RATIO = "a / n"
+"""An argument that is an expression: a division, which fails where n is 0."""
+
 _COMPARE = {">=": operator.ge, "<": operator.lt, "=": operator.eq}
 
 
@@ -88,6 +98,20 @@ class Aggregate:
     def sql(self) -> str:
         condition = f" FILTER (WHERE {self.filter.sql})" if self.filter else ""
         return f"{self.function}({'DISTINCT ' if self.distinct else ''}{self.column or '*'}){condition}"
+
+    def takes(self, values: Values) -> bool:
+        """FILTER; what it leaves out is not evaluated."""
+        return self.filter is None or self.filter.holds(values)
+
+    def argument(self, values: Values) -> Any:
+        if self.column != RATIO:
+            return values[self.column or ""]
+        missing = values["a"] is None or values["n"] is None
+        return None if missing else float(values["a"]) / float(values["n"])
+
+    def fails(self, values: Values) -> bool:
+        divides = self.column == RATIO and self.takes(values)
+        return divides and values["a"] is not None and values["n"] == 0
 
 
 @dataclass(frozen=True)

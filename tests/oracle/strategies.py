@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from itertools import count, pairwise
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from tests.oracle.running import Move, Scenario
-from tests.oracle.spec import Aggregate, Aligned, Condition, Counted, Plain, Query, Session, Sliding, Stated, Window
+from tests.oracle.running import Move, Scenario, push
+from tests.oracle.spec import (
+    RATIO,
+    Aggregate,
+    Aligned,
+    Condition,
+    Counted,
+    Plain,
+    Query,
+    Session,
+    Sliding,
+    Stated,
+    Unreadable,
+    Window,
+)
 
 MS = 1000
 YEAR = 365 * 86_400 * 1_000_000
@@ -30,10 +46,13 @@ counted = st.builds(Counted, st.integers(1, 4), st.integers(1, 5), partitions)
 plain = st.just(Plain())
 stated = st.builds(Stated, conditions, some_condition, partitions)
 
+windows_with_bounds = st.one_of(aligned, sessions, sliding, counted, stated)
+any_window = st.one_of(windows_with_bounds, plain)
+
 _FUNCTIONS = [
     ("count", (None, "a", "k", "x")),
-    ("sum", ("a", "f", "d")),
-    ("avg", ("a", "f", "d")),
+    ("sum", ("a", "f", "d", RATIO)),
+    ("avg", ("a", "f", "d", RATIO)),
     ("min", ("a", "f", "d", "k")),
     ("max", ("a", "f", "d", "k")),
     ("first", ("a", "k")),
@@ -105,7 +124,19 @@ def queries(draw: st.DrawFn, windows: st.SearchStrategy[Any]) -> Query:
     grouping = draw(groupings(window))
     by_clock = not isinstance(window, Plain) and draw(st.integers(0, 7)) == 0
     timing = {"by_clock": True} if by_clock else draw(timings(window))
-    return Query(window, **grouping, where=draw(st.none() | conditions), **timing, **draw(limits(window, grouping)))
+    return Query(window, **grouping, where=draw(some_condition), **timing, **draw(limits(window, grouping)))
+
+
+@st.composite
+def fusable(draw: st.DrawFn) -> Query:
+    """Sliding windows whose groups are their partitions, with aggregates that can be computed over ranges."""
+    window = draw(sliding)
+    calls = draw(st.lists(aggregates().filter(_ranged), min_size=1, max_size=3))
+    return Query(window, window.partition_by, tuple(calls), draw(some_condition), **draw(timings(window)))
+
+
+def _ranged(call: Aggregate) -> bool:
+    return call.function != "collect_list" and not call.distinct
 
 
 SPECIAL = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, 5e-324]
@@ -120,14 +151,18 @@ def or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(values, values, values, st.none())
 
 
+def mostly(values: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.integers(0, 15).flatmap(lambda drawn: seldom if drawn == 15 else values)
+
+
 instants = st.one_of(times, times, times, times, st.builds(lambda base, step: base + step, far, times))
 ROWS = st.fixed_dictionaries(
     {
-        "ts": st.integers(0, 15).flatmap(lambda draw: st.none() if draw == 15 else instants),
+        "ts": mostly(instants, st.sampled_from([None, Unreadable("soon")])),
         "k": or_null(st.sampled_from(["", "u", "v"])),
         "n": or_null(st.integers(0, 2)),
         "x": or_null(st.sampled_from([0.0, -0.0, math.nan, 1.5])),
-        "a": or_null(ints),
+        "a": mostly(or_null(ints), st.just(Unreadable("many"))),
         "f": or_null(floats),
         "d": or_null(decimals),
         "b": or_null(st.booleans()),
@@ -135,26 +170,77 @@ ROWS = st.fixed_dictionaries(
 )
 
 
+SHARDS = st.sampled_from(["0", "0", "1"])
+
+
 @st.composite
-def scenarios(draw: st.DrawFn, windows: st.SearchStrategy[Any], *, rows: st.SearchStrategy[Any] = ROWS) -> Scenario:
+def scenarios(draw: st.DrawFn, asked: st.SearchStrategy[Query]) -> Scenario:
     """A query and up to eight micro-batches, put down and taken up again where the flags say."""
-    query = draw(queries(windows))
+    query = draw(asked)
     kinds = ["push"] * 5 + ["clock"] + ["watermark"] * (0 if query.by_clock else 1 if query.data_driven else 4)
+    # In processing time no two micro-batches have one timestamp: a window of an instant is complete with its batch.
+    ticks = st.sampled_from([1, 2, 7] if query.by_clock else [0, 1, 2, 7])
     moves: list[Move] = []
-    clock, number = 0, 0
+    clock = 0
     for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=8)):
-        restore = draw(st.sampled_from([False, False, False, True]))
-        # In processing time no two micro-batches have one timestamp: a window of an instant is complete with its batch.
-        clock += draw(st.sampled_from([1, 2, 7] if query.by_clock else [0, 1, 2, 7])) * MS if kind != "watermark" else 0
-        if kind == "watermark":
-            moves.append(Move("watermark", draw(instants), restore=restore))
-        elif kind == "clock":
-            moves.append(Move("clock", clock, restore=restore))
-        else:
-            pushed = [{"id": number + index} | row for index, row in enumerate(draw(st.lists(rows, max_size=6)))]
-            number += len(pushed)
-            shard = draw(st.sampled_from(["0", "0", "1"]))
-            moves.append(Move("push", clock, tuple(tuple(row.items()) for row in pushed), shard, restore))
-    if draw(st.sampled_from([True, True, False])):
-        moves.append(Move("end"))
-    return Scenario(query, tuple(moves))
+        clock += 0 if kind == "watermark" else draw(ticks) * MS
+        move = _MOVES[kind](draw, clock)
+        moves.append(replace(move, restore=draw(st.sampled_from([False, False, False, True]))))
+    moves += [Move("end")] if draw(st.sampled_from([True, True, False])) else []
+    return Scenario(query, numbered(moves))
+
+
+_MOVES: dict[str, Callable[[st.DrawFn, int], Move]] = {
+    "watermark": lambda draw, _: Move("watermark", draw(instants)),
+    "clock": lambda _, clock: Move("clock", clock),
+    "push": lambda draw, clock: push(draw(st.lists(ROWS, max_size=6)), at=clock, shard=draw(SHARDS)),
+}
+
+
+def numbered(moves: Iterable[Move]) -> tuple[Move, ...]:
+    """The same moves, each row with an `id` of its own."""
+    numbers = count()
+    return tuple(
+        replace(move, rows=tuple(tuple((row | {"id": next(numbers)}).items()) for row in move.events)) for move in moves
+    )
+
+
+@st.composite
+def ended_scenarios(draw: st.DrawFn, windows: st.SearchStrategy[Any], *, emit: Literal["update"]) -> Scenario:
+    """Aggregates without HAVING or overflow, to a graceful end."""
+    window = draw(windows)
+    calls = draw(st.lists(aggregates().filter(lambda call: (call.function, call.column) != ("sum", "a")), min_size=1))
+    query = Query(window, draw(KEYS), tuple(calls[:3]), draw(some_condition), emit=emit, **draw(timings(window)))
+    drawn = draw(scenarios(st.just(query)))
+    moves = [replace(move, restore=False) for move in drawn.moves if move.kind != "end"]
+    return Scenario(query, (*moves, Move("end")))
+
+
+@st.composite
+def punctual_scenarios(draw: st.DrawFn, windows: st.SearchStrategy[Any]) -> Scenario:
+    """No row is late: either they come in order and the lag covers equal times, or the lag covers them all."""
+    query = draw(queries(windows))
+    in_order = draw(st.booleans())
+    query = replace(
+        query, by_clock=False, data_driven=True, row_rule=False, lag_us=1 if in_order else 60 * MS,
+        max_future_skew_us=None, idle_timeout_us=None, dedupe_by=(), emit="close",
+    )  # fmt: skip
+    near = ROWS.map(lambda row: row | {"ts": row["ts"] if isinstance(row["ts"], int) else 0})
+    rows = draw(st.lists(near, max_size=15))
+    rows = sorted(rows, key=lambda row: row["ts"]) if in_order else [_brought_near(row) for row in rows]
+    return Scenario(query, (*numbered([push(rows)]), Move("end")))
+
+
+def _brought_near(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"ts": row["ts"] % (30 * MS)}
+
+
+@st.composite
+def cut_anew(draw: st.DrawFn, moves: tuple[Move, ...]) -> list[Move]:
+    """The pushes of `moves` in smaller ones."""
+    cut: list[Move] = []
+    for move in moves:
+        places = sorted(draw(st.sets(st.integers(1, max(len(move.rows) - 1, 1))))) if len(move.rows) > 1 else []
+        bounds = [0, *places, len(move.rows)]
+        cut += [replace(move, rows=move.rows[low:high]) for low, high in pairwise(bounds)]
+    return cut

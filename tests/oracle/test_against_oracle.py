@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.oracle import strategies as draw
 from tests.oracle.running import Scenario, check_scenario
-
-EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "40"))
-search = settings(max_examples=EXAMPLES)
+from tests.oracle.search import search
 
 
-@search
-@given(draw.scenarios(draw.aligned))
+@search()
+@given(draw.scenarios(draw.queries(draw.aligned)))
 def test_tumbling_and_hopping(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
-@search
-@given(draw.scenarios(draw.sessions))
+@search()
+@given(draw.scenarios(draw.queries(draw.sessions)))
 def test_sessions(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
-@search
-@given(draw.scenarios(draw.sliding))
+@search()
+@given(draw.scenarios(draw.queries(draw.sliding)))
 def test_sliding(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
-@search
-@given(draw.scenarios(draw.counted))
+@search()
+@given(draw.scenarios(draw.queries(draw.counted)))
 def test_count_windows(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
-@search
-@given(draw.scenarios(draw.stated))
+@search()
+@given(draw.scenarios(draw.queries(draw.stated)))
 def test_state_windows(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
-@search
-@given(draw.scenarios(draw.plain))
+@search(0.25)
+@given(draw.scenarios(draw.queries(draw.plain)))
 def test_plain_rows(scenario: Scenario) -> None:
     check_scenario(scenario)

@@ -17,7 +17,8 @@ class Row:
     """A row and what has become of it."""
 
     values: Values
-    ts: int
+    ts: Any
+    """Microseconds; None only on error rows, which no window sees."""
     arrival: int
     fate: str = "buffered"
     reason: str = ""
@@ -161,11 +162,11 @@ class OneSession:
 
     @property
     def first(self) -> int:
-        return min(row.ts for row in self.rows)
+        return int(min(row.ts for row in self.rows))
 
     @property
     def last(self) -> int:
-        return max(row.ts for row in self.rows)
+        return int(max(row.ts for row in self.rows))
 
 
 @dataclass
