@@ -27,7 +27,7 @@ class Expressions:
         self._duckdb.register(name, table)
 
     def translate(self, text: str, schema: pa.Schema | None = None) -> str:
-        """An expression over columns of `schema` as DuckDB spells it; SqlError UNSUPPORTED_IN_HARNESS where it cannot."""
+        """Text over columns of `schema` in DuckDB's spelling; SqlError UNSUPPORTED_IN_HARNESS where there is none."""
         if (text, schema) not in self._translated:
             self._translated[text, schema] = to_duckdb(text, spark_types(schema) if schema is not None else None)
         return self._translated[text, schema]
