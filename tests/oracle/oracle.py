@@ -49,6 +49,7 @@ class Oracle:
         self.query = query
         self.windows = windows_of(query)
         self.clock = 0
+        self.started: int | None = None
         self.watermark: int | None = None
         self.shards: dict[str, ShardMaximum] = {}
         self.rows: list[Row] = []
@@ -116,9 +117,18 @@ class Oracle:
             return self.clock
         candidates = [] if asked is None else [asked]
         active = [shard.largest for shard in self.shards.values() if shard.largest is not None and not self.idle(shard)]
-        if active and self.query.data_driven:
+        if active and self.query.data_driven and not any(map(self.awaited, self.query.streams)):
             candidates.append(min(active) - self.query.lag_us)
         return max([*candidates, *([] if self.watermark is None else [self.watermark])], default=None)
+
+    def awaited(self, stream: str) -> bool:
+        """One of several streams that has shown no time yet holds the watermark, until it is idle."""
+        shards = [shard for name, shard in self.shards.items() if name.partition("/")[0] == stream]
+        if len(self.query.streams) == 1 or any(shard.largest is not None for shard in shards):
+            return False
+        assert self.started is not None
+        seen = ShardMaximum(last_seen=max([self.started, *(shard.last_seen for shard in shards)]))
+        return not self.idle(seen)
 
     def idle(self, shard: ShardMaximum) -> bool:
         timeout = self.query.idle_timeout_us
@@ -126,6 +136,7 @@ class Oracle:
 
     def finish(self, fresh: list[Row], *, asked: int | None = None, end: bool = False) -> Expected:
         before = self.watermark
+        self.started = self.clock if self.started is None else self.started
         buffered_before = [row for row in self.rows if row.fate == "buffered" and row not in fresh]
         after = before if end else self.advance(asked)
         released = self.deduplicated(self.released([*buffered_before, *fresh], after, end=end))

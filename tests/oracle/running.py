@@ -26,7 +26,8 @@ class Move:
     kind: Literal["push", "watermark", "clock", "end"]
     at: int = 0
     rows: tuple[tuple[tuple[str, Any], ...], ...] = ()
-    shard: str = "0"
+    shard: str = "s/0"
+    """Of which stream, and which of its shards."""
     restore: bool = False
     """Put the query down after this step, and take it up again from its snapshot."""
 
@@ -35,7 +36,7 @@ class Move:
         return [dict(row) for row in self.rows]
 
 
-def push(rows: Sequence[Values], *, at: int = 0, shard: str = "0", restore: bool = False) -> Move:
+def push(rows: Sequence[Values], *, at: int = 0, shard: str = "s/0", restore: bool = False) -> Move:
     """A micro-batch of rows; what a row does not name is NULL."""
     whole = [dict.fromkeys(("id", "ts", "k", "n", "x", "a", "f", "d", "b")) | row for row in rows]
     return Move("push", at, tuple(tuple(row.items()) for row in whole), shard, restore)
@@ -73,7 +74,8 @@ class Run:
     def _step(self, move: Move) -> Step:
         match move.kind:
             case "push":
-                return self.harness.push(move.events, shard=move.shard, at=move.at)
+                stream, _, shard = move.shard.partition("/")
+                return self.harness.push(move.events, stream, shard, at=move.at)
             case "watermark":
                 return self.harness.advance_watermark(move.at)
             case "clock":

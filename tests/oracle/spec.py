@@ -137,6 +137,8 @@ class Query:
     dedupe_by: tuple[str, ...] = ()
     dedupe_within_us: int = 0
     max_groups: int | None = None
+    streams: tuple[str, ...] = ("s",)
+    """More than one are read as their union."""
 
     @property
     def asks_for_rows(self) -> bool:
@@ -157,7 +159,7 @@ def sql_of(query: Query) -> str:
     """The query's text."""
     function, clause = _window_sql(query.window)
     by = [part for part in (function, *query.keys) if part]
-    parts = [f"SELECT {', '.join(_selected(query))} FROM s"]
+    parts = [f"SELECT {', '.join(_selected(query))} FROM {_relation(query.streams)}"]
     parts += [f"WHERE {query.where.sql}"] if query.where else []
     parts += [f"GROUP BY {', '.join(by)}"] if by else []
     parts += [f"HAVING count(*) >= {query.having_rows}"] if query.having_rows is not None else []
@@ -166,6 +168,12 @@ def sql_of(query: Query) -> str:
         query.emit
     ]
     return " ".join(parts)
+
+
+def _relation(streams: tuple[str, ...]) -> str:
+    if len(streams) == 1:
+        return streams[0]
+    return f"({' UNION ALL '.join(f'SELECT * FROM {name}' for name in streams)}) u"
 
 
 def _selected(query: Query) -> list[str]:
@@ -223,7 +231,8 @@ def settings_of(query: Query) -> dict[str, Any]:
     if query.max_groups is not None:
         transform["limits.max_groups"] = query.max_groups
     mode = "data" if query.data_driven else "manual"
-    return {"streams": {"s": stream}, "options": options, "transform": transform, "watermark": mode, "now": 0}
+    streams = dict.fromkeys(query.streams, stream)
+    return {"streams": streams, "options": options, "transform": transform, "watermark": mode, "now": 0}
 
 
 def _duration(us: int | None) -> str:

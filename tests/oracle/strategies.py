@@ -92,6 +92,7 @@ def timings(draw: st.DrawFn, window: Window) -> dict[str, Any]:
     """Settings of time that go with the window."""
     lag = draw(st.sampled_from([0, 0, 1, 3, 10])) * MS
     settings: dict[str, Any] = {"data_driven": draw(st.sampled_from([True, True, False])), "lag_us": lag}
+    settings["streams"] = draw(st.sampled_from([("s",), ("s",), ("s", "t")]))
     if draw(st.integers(0, 3)) == 0:
         settings["max_future_skew_us"] = draw(st.sampled_from([0, 2, 10])) * MS
     if draw(st.integers(0, 3)) == 0:
@@ -170,9 +171,6 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-SHARDS = st.sampled_from(["0", "0", "1"])
-
-
 @st.composite
 def scenarios(draw: st.DrawFn, asked: st.SearchStrategy[Query]) -> Scenario:
     """A query and up to eight micro-batches, put down and taken up again where the flags say."""
@@ -184,16 +182,21 @@ def scenarios(draw: st.DrawFn, asked: st.SearchStrategy[Query]) -> Scenario:
     clock = 0
     for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=8)):
         clock += 0 if kind == "watermark" else draw(ticks) * MS
-        move = _MOVES[kind](draw, clock)
+        move = _MOVES[kind](draw, clock, query.streams)
         moves.append(replace(move, restore=draw(st.sampled_from([False, False, False, True]))))
     moves += [Move("end")] if draw(st.sampled_from([True, True, False])) else []
     return Scenario(query, numbered(moves))
 
 
-_MOVES: dict[str, Callable[[st.DrawFn, int], Move]] = {
-    "watermark": lambda draw, _: Move("watermark", draw(instants)),
-    "clock": lambda _, clock: Move("clock", clock),
-    "push": lambda draw, clock: push(draw(st.lists(ROWS, max_size=6)), at=clock, shard=draw(SHARDS)),
+def _push(draw: st.DrawFn, clock: int, streams: tuple[str, ...]) -> Move:
+    shard = f"{draw(st.sampled_from(streams))}/{draw(st.sampled_from([0, 0, 1]))}"
+    return push(draw(st.lists(ROWS, max_size=6)), at=clock, shard=shard)
+
+
+_MOVES: dict[str, Callable[[st.DrawFn, int, tuple[str, ...]], Move]] = {
+    "watermark": lambda draw, _clock, _streams: Move("watermark", draw(instants)),
+    "clock": lambda _draw, clock, _streams: Move("clock", clock),
+    "push": _push,
 }
 
 
@@ -223,7 +226,7 @@ def punctual_scenarios(draw: st.DrawFn, windows: st.SearchStrategy[Any]) -> Scen
     in_order = draw(st.booleans())
     query = replace(
         query, by_clock=False, data_driven=True, row_rule=False, lag_us=1 if in_order else 60 * MS,
-        max_future_skew_us=None, idle_timeout_us=None, dedupe_by=(), emit="close",
+        max_future_skew_us=None, idle_timeout_us=None, dedupe_by=(), emit="close", streams=("s",),
     )  # fmt: skip
     near = ROWS.map(lambda row: row | {"ts": row["ts"] if isinstance(row["ts"], int) else 0})
     rows = draw(st.lists(near, max_size=15))

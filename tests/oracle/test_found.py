@@ -25,10 +25,21 @@ def test_rows_of_windows_with_one_instant_have_identities_of_their_own(partition
 def test_a_shard_whose_rows_have_no_time_is_not_idle() -> None:
     query = Query(Plain(), idle_timeout_us=5000)
     moves = (
-        push([{"id": 0, "ts": 100_000}], shard="0"),
-        push([{"id": 1, "ts": 101_000}], shard="1"),
-        push([{"id": 2, "ts": None}], shard="0", at=4000),
-        push([{"id": 3, "ts": 120_000}], shard="1", at=6000),
+        push([{"id": 0, "ts": 100_000}], shard="s/0"),
+        push([{"id": 1, "ts": 101_000}], shard="s/1"),
+        push([{"id": 2, "ts": None}], shard="s/0", at=4000),
+        push([{"id": 3, "ts": 120_000}], shard="s/1", at=6000),
     )
     run = check_scenario(Scenario(query, moves))
     assert run.steps[-1].accounting.buffered == 2
+
+
+def test_a_stream_whose_rows_have_no_time_is_not_idle() -> None:
+    query = Query(Plain(), idle_timeout_us=5000, streams=("s", "t"))
+    moves = (
+        push([{"id": 0, "ts": 100_000}], shard="s/0"),
+        push([{"id": 1, "ts": None}], shard="t/0", at=4000),
+        push([{"id": 2, "ts": 101_000}], shard="s/0", at=6000),
+    )
+    run = check_scenario(Scenario(query, moves))
+    assert run.steps[-1].watermark is None

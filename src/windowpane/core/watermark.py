@@ -24,7 +24,7 @@ class ShardWatermark:
     def observe(self, maxima: Mapping[str, int | None], clock_us: int) -> None:
         """Take in a micro-batch's shards: the largest event time that may move the watermark, None if there is none."""
         for shard, largest in maxima.items():
-            self.last_seen[shard] = clock_us
+            self.last_seen[shard] = self.last_seen[_stream_of(shard)] = clock_us
             if largest is not None:
                 self.maxima[shard] = max(largest, self.maxima.get(shard, largest))
 
@@ -49,7 +49,7 @@ class ShardWatermark:
         return min(active) - self.lag_us
 
     def _heard(self, stream: str) -> bool:
-        return any(shard.rpartition("/")[0] == stream for shard in self.maxima)
+        return any(_stream_of(shard) == stream for shard in self.maxima)
 
     def _idle(self, shard: str, clock_us: int) -> bool:
         if self.idle_timeout_us is None:
@@ -60,3 +60,7 @@ class ShardWatermark:
         """The shard whose maximum holds the watermark: the answer to "why does nothing come out"."""
         active = {shard: largest for shard, largest in self.maxima.items() if not self._idle(shard, clock_us)}
         return min(active, key=lambda shard: (active[shard], shard)) if active else None
+
+
+def _stream_of(shard: str) -> str:
+    return shard.rpartition("/")[0]
