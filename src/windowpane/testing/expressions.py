@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import duckdb
 import pyarrow as pa
@@ -14,11 +15,17 @@ ROW = "_row"
 """The number of a row: results come back in its order."""
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One database in memory for the whole process: to open one takes longer than most tests."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 class Expressions:
-    """One DuckDB connection, in UTC."""
+    """A connection to DuckDB of its own, in UTC: what is registered here is not seen by others."""
 
     def __init__(self) -> None:
-        self._duckdb = duckdb.connect(":memory:")
+        self._duckdb = _database().cursor()
         self._duckdb.execute("SET TimeZone = 'UTC'")
         self._translated: dict[tuple[str, pa.Schema | None], str] = {}
 
@@ -34,8 +41,16 @@ class Expressions:
 
     def select(self, table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
         """Each named expression over the rows of `table`. An expression that fails on a row is NULL there."""
-        items = [f"TRY({self.translate(text, table.schema)}) AS {quoted(name)}" for name, text in columns.items()]
-        return self.query(f"SELECT {', '.join(items)} FROM input", table) if items else table.select([])
+        present = set(table.column_names)
+        items = [
+            f"TRY({self.translate(text, table.schema)}) AS {quoted(name)}"
+            for name, text in columns.items()
+            if text not in present
+        ]
+        computed = self.query(f"SELECT {', '.join(items)} FROM input", table) if items else table
+        return pa.table(
+            {name: table.column(text) if text in present else computed.column(name) for name, text in columns.items()}
+        )
 
     def query(self, sql: str, table: pa.Table) -> pa.Table:
         """A DuckDB query over `input`, which is `table`."""
