@@ -1,0 +1,98 @@
+"""What a sink is, and the sinks by format.
+
+Every micro-batch has an id. A batch that is replayed comes again with the same id and the same rows, and a sink that
+can keeps one copy; `delivery` says whether it can.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pyspark.sql import DataFrame, Row
+
+from windowpane.errors import SinkError
+
+Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
+
+
+@dataclass(frozen=True)
+class SinkBatch:
+    """The rows of one micro-batch. `documents`: one column `value` of JSON texts, each a record of the side output."""
+
+    batch_id: int
+    frame: DataFrame
+    documents: bool = False
+
+
+class Sink(abc.ABC):
+    """Called by the runtime on the driver: `write` once per micro-batch that has rows, in order of batch ids.
+
+    `write` must have made the rows durable when it returns, and must accept a batch again. It raises SinkError, or
+    whatever its client raises, when it could not; the runtime retries and then stops the pipeline.
+    """
+
+    delivery: Delivery = "at_least_once"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abc.abstractmethod
+    def write(self, batch: SinkBatch) -> None:
+        """Take the rows of one micro-batch."""
+
+    def close(self) -> None:  # noqa: B027  # most sinks hold nothing
+        """The pipeline ends."""
+
+
+class MemorySink(Sink):
+    """Rows kept in this process, by batch: for notebooks and tests."""
+
+    delivery = "exactly_once"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._batches: dict[int, list[Row]] = {}
+
+    def write(self, batch: SinkBatch) -> None:
+        self._batches[batch.batch_id] = batch.frame.collect()
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows so far, in order of their batches."""
+        return [row for batch_id in sorted(self._batches) for row in self._batches[batch_id]]
+
+
+class CallableSink(Sink):
+    """A Python function that gets each batch's DataFrame and id, as Spark's foreachBatch does."""
+
+    def __init__(self, name: str, function: Callable[[DataFrame, int], object]) -> None:
+        super().__init__(name)
+        self._function = function
+
+    def write(self, batch: SinkBatch) -> None:
+        self._function(batch.frame, batch.batch_id)
+
+
+class SparkFormatSink(Sink):
+    """Any batch format that Spark can write, by name. A replayed batch is appended again: at least once."""
+
+    def __init__(self, name: str, format_name: str, path: str | None, options: dict[str, str]) -> None:
+        super().__init__(name)
+        self._format, self._path, self._options = format_name, path, options
+
+    def write(self, batch: SinkBatch) -> None:
+        frame = batch.frame
+        if self._format == "kafka" and not batch.documents:
+            frame = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS value")
+        writer = frame.write.format(self._format).mode("append").options(**self._options)
+        try:
+            writer.save(self._path) if self._path else writer.save()
+        except Exception as failed:
+            raise SinkError("SINK_WRITE", f"sink `{self.name}` ({self._format}): {_first_line(failed)}") from failed
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,84 @@
+"""Opening streams and static tables with Spark, records that cannot be read kept as such."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windowpane.config import Stream, Table
+from windowpane.core import columns as c
+from windowpane.errors import ConfigError
+
+TEXT_FILES = ("json", "csv")
+FILES = ("json", "csv", "parquet", "orc", "text", "avro")
+DEFAULT_BYTES_PER_BATCH = "256m"
+"""On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
+CORRUPT = "_corrupt_record"
+
+
+def open_stream(
+    spark: SparkSession, name: str, stream: Stream, base: Path, *, max_rows: int | None, originals: bool
+) -> DataFrame:
+    """A stream as Spark reads it, with what the stages need beside its own columns."""
+    format_name = stream.format or ""
+    reader = spark.readStream.format(format_name).options(**_batch_options(stream, max_rows))
+    if stream.schema_:
+        corrupt = f", `{CORRUPT}` STRING" if format_name in TEXT_FILES else ""
+        reader = reader.schema(stream.schema_ + corrupt)
+    if format_name in TEXT_FILES:
+        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
+    path = resolved(stream.path, base)
+    if path is not None and format_name in FILES and "://" not in path and not any(char in path for char in "*?["):
+        Path(path).mkdir(parents=True, exist_ok=True)
+    opened = reader.load(path) if path else reader.load()
+    return _with_shard(_with_original(opened, originals=originals), name, format_name)
+
+
+def open_table(spark: SparkSession, table: Table, base: Path) -> DataFrame:
+    """A static table."""
+    reader = spark.read.format(table.format or "parquet").options(**table.spark_options)
+    if table.schema_:
+        reader = reader.schema(table.schema_)
+    path = resolved(table.path, base)
+    return reader.load(path) if path else reader.load()
+
+
+def resolved(path: str | None, base: Path) -> str | None:
+    """A path of pipeline.toml: relative to its folder unless it is a URL or absolute."""
+    if path is None or "://" in path:
+        return path
+    return str(base / path)
+
+
+def _batch_options(stream: Stream, max_rows: int | None) -> dict[str, str]:
+    """The user's options, and a limit for the size of a batch on a backlog where they set none."""
+    options = stream.spark_options
+    lowered = {name.lower() for name in options}
+    if stream.format in FILES and not lowered & {"maxfilespertrigger", "maxbytespertrigger"}:
+        options = {"maxBytesPerTrigger": DEFAULT_BYTES_PER_BATCH} | options
+    if stream.format == "kafka" and max_rows is not None and "maxoffsetspertrigger" not in lowered:
+        options = {"maxOffsetsPerTrigger": str(max_rows)} | options
+    if stream.format not in ("kafka", "rate", *FILES) and stream.format is None:
+        raise ConfigError("MISSING_KEY", "a stream needs a format to run", 'for example format = "json"')
+    return options
+
+
+def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
+    """The whole source row as JSON, or the text that could not be read, when a side output asks for it."""
+    if not originals:
+        return frame
+    own = [f"`{column}`" for column in frame.columns if column != CORRUPT]
+    whole = F.to_json(F.struct(*(F.col(column) for column in own)), {"ignoreNullFields": "false"})
+    if CORRUPT in frame.columns:
+        text = F.to_json(F.struct(F.col(CORRUPT)))
+        whole = F.when(F.col(CORRUPT).isNotNull(), text).otherwise(whole)
+    return frame.withColumn(c.EVENT, whole)
+
+
+def _with_shard(frame: DataFrame, name: str, format_name: str) -> DataFrame:
+    """Kafka partitions are shards of their own; any other source is one."""
+    if format_name != "kafka":
+        return frame
+    return frame.withColumn(c.SHARD, F.concat(F.lit(f"{name}/"), F.col("partition").cast("string")))

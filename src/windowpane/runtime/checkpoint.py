@@ -1,0 +1,138 @@
+"""A transform's folder in the checkpoint: whose state it is, whether it is finished, and who runs on it right now."""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from windowpane.errors import StateError
+from windowpane.plan.build import Plan
+from windowpane.spark.ledger import Ledger, write_whole
+
+FORMAT = 1
+
+
+@dataclass
+class Checkpoint:
+    """`<folder>/spark` is Spark's own checkpoint; the rest is ours."""
+
+    folder: Path
+
+    @property
+    def spark(self) -> str:
+        return str(self.folder / "spark")
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.folder / "ledger")
+
+    def claim(self, plan: Plan, shards: int | None) -> int:
+        """Make sure that this plan may run here, and give the number of shards its state has.
+
+        A new folder takes on the plan; StateError when it is another query's, has other shards, or is finished.
+        """
+        if self.finished() is not None:
+            raise StateError(
+                "CHECKPOINT_FINISHED",
+                f"transform `{plan.transform}` has ended gracefully: its checkpoint {self.folder} is finished",
+                "all windows have been emitted; start on an empty checkpoint folder to process anew",
+            )
+        known = self._read("plan.json")
+        if known is None:
+            count = shards or os.cpu_count() or 1
+            said = {"format": FORMAT, "plan_id": plan.plan_id, "sql": plan.query.canonical, "shards": count}
+            write_whole(self.folder / "plan.json", json.dumps(said, indent=1))
+            return count
+        self._check_same(known, plan)
+        stored = int(str(known["shards"]))
+        if shards is not None and shards != stored:
+            raise StateError(
+                "CHECKPOINT_SHARDS",
+                f"the state in {self.folder} has {stored} shards, the options ask for {shards}",
+                f"set options `shards = {stored}`, or start on an empty checkpoint folder",
+            )
+        return stored
+
+    def _check_same(self, known: dict[str, object], plan: Plan) -> None:
+        if known.get("plan_id") == plan.plan_id:
+            return
+        before, after = str(known.get("sql")), plan.query.canonical
+        changes = [line for line in difflib.ndiff(_clauses(before), _clauses(after)) if line[0] in "+-"]
+        raise StateError(
+            "CHECKPOINT_OTHER_QUERY",
+            f"the checkpoint {self.folder} belongs to plan {known.get('plan_id')}, this query is plan {plan.plan_id}:\n"
+            + "\n".join(f"  {line}" for line in changes),
+            "run the query it was made with, or set another `checkpoint` folder",
+        )
+
+    def finish(self, entry_id: int) -> None:
+        """After a graceful end nothing starts here again."""
+        write_whole(self.folder / "finished.json", json.dumps({"format": FORMAT, "batch_id": entry_id}))
+
+    def finished(self) -> dict[str, object] | None:
+        return self._read("finished.json")
+
+    def _read(self, name: str) -> dict[str, object] | None:
+        path = self.folder / name
+        if not path.exists():
+            return None
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as broken:
+            raise StateError("CHECKPOINT_CORRUPT", f"{path} cannot be read: {broken}") from broken
+        assert isinstance(content, dict)
+        return content
+
+    def last_committed(self) -> int:
+        """The last batch that Spark committed, -1 when there is none."""
+        commits = self.folder / "spark" / "commits"
+        ids = [int(path.name) for path in commits.iterdir() if path.name.isdigit()] if commits.is_dir() else []
+        return max(ids, default=-1)
+
+
+class RunLock:
+    """At most one process runs on a checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "run.lock"
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as held:
+            self._file.close()
+            raise StateError(
+                "CHECKPOINT_IN_USE",
+                f"another process runs on the checkpoint {self._path.parent}",
+                "stop it first: windowpane stop",
+            ) from held
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _clauses(sql: str) -> list[str]:
+    """A canonical query with a line per clause, for a readable difference."""
+    for word in (
+        " FROM ",
+        " WHERE ",
+        " GROUP BY ",
+        " HAVING ",
+        " WINDOW ",
+        " WATERMARK ",
+        " EMIT ",
+        " ORDER BY ",
+        " LIMIT ",
+    ):
+        sql = sql.replace(word, f"\n{word.strip()} ")
+    return sql.splitlines()

@@ -1,0 +1,24 @@
+"""The pipeline's streams and tables, opened as its transforms need them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from windowpane.config import PipelineConfig
+from windowpane.connectors.sources import open_stream, open_table
+from windowpane.plan.build import Plan
+from windowpane.spark.dataflow import Sources
+
+
+def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan) -> Sources:
+    """Sources of one transform; originals travel along only if one of its side outputs asks for them."""
+    routes = config.transforms[plan.transform].side_output.routes()
+    originals = any(route.include_original for route in routes.values())
+
+    def stream(name: str) -> DataFrame:
+        return open_stream(
+            spark, name, config.streams[name], config.base_dir,
+            max_rows=config.options.max_rows_per_batch, originals=originals,
+        )  # fmt: skip
+
+    return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir))

@@ -1,0 +1,1 @@
+"""Hosts the core in Structured Streaming: native Spark SQL around two Python stages, before and after one shuffle."""

@@ -1,0 +1,106 @@
+"""One micro-batch on the driver: read the shards' reports, check the accounting, write sinks, then the ledger entry.
+
+Spark commits the batch after this returns. If the process dies in between, the batch is replayed with the same id, the
+same rows and the same results, and sinks keep one copy.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.core.accounting import Accounting
+from windowpane.core.wire import unpack_frames
+from windowpane.spark.dataflow import Dataflow
+from windowpane.spark.far import REPORT, SIDE
+from windowpane.spark.ledger import Entry, Ledger, add_totals
+from windowpane.spark.near import BEFORE
+from windowpane.spark.unpacking import SideDocuments
+
+
+@dataclass
+class BatchRunner:
+    """What foreachBatch calls. `side_sinks` are sinks by name with the kinds routed to each."""
+
+    spark: SparkSession
+    dataflow: Dataflow
+    ledger: Ledger
+    sinks: Sequence[Sink]
+    side_sinks: Mapping[str, tuple[Sink, SideDocuments]] = field(default_factory=dict)
+    watch: Callable[[Entry], None] = lambda _entry: None
+
+    def tell_watermark(self, batch_id: int, entry: Entry | None) -> None:
+        """Tasks of the next batch judge late rows by the watermark after this one."""
+        said = {"batch": batch_id, "watermark_us": entry.watermark_us if entry else None}
+        self.spark.sparkContext.setLocalProperty(BEFORE, json.dumps(said))
+
+    def run(self, packed: DataFrame, batch_id: int, *, final: bool = False) -> None:
+        """Process one batch of the far stage's output."""
+        started = time.monotonic()
+        packed = packed.persist()
+        try:
+            reports = packed.where(f"kind = '{REPORT}'").select("payload").collect()
+            entry = self._account(batch_id, [bytes(row["payload"]) for row in reports], final=final)
+            self._write(packed, entry)
+        finally:
+            packed.unpersist()
+        entry = Entry(**(vars(entry) | {"seconds": round(time.monotonic() - started, 3)}))
+        self.ledger.write(entry)
+        self.tell_watermark(batch_id, entry)
+        self.watch(entry)
+
+    def _account(self, batch_id: int, reports: list[bytes], *, final: bool) -> Entry:
+        """Add up what the shards report; InternalError when rows do not add up."""
+        before = self.ledger.read(batch_id - 1)
+        counts, metas = Accounting(), []
+        for report in reports:
+            _, shard_counts, meta = unpack_frames(report)
+            counts = counts + shard_counts
+            metas.append(meta)
+        counts.check(before.accounting["buffered"] if before else 0)
+        watermarks = [meta["watermark_us"] for meta in metas]
+        return Entry(
+            batch_id=batch_id,
+            clock_us=max((int(str(meta["clock_us"])) for meta in metas), default=before.clock_us if before else 0),
+            watermark_us=_one(watermarks, before.watermark_us if before else None),
+            accounting=counts.as_dict(),
+            totals=add_totals(before, counts),
+            results=sum(int(str(meta["results"])) for meta in metas),
+            side=_summed(metas, "side"),
+            maxima=dict(metas[0]["maxima"]) if metas else {},  # type: ignore[call-overload]
+            held_by=str(metas[0]["held_by"]) if metas and metas[0]["held_by"] else None,
+            open_windows=sum(int(str(meta["open_windows"])) for meta in metas),
+            future_rows=sum(int(str(meta["future_rows"])) for meta in metas),
+            final=final,
+        )
+
+    def _write(self, packed: DataFrame, entry: Entry) -> None:
+        if entry.results:
+            results = self.dataflow.results.build(packed)
+            for sink in self.sinks:
+                sink.write(SinkBatch(entry.batch_id, results))
+        for sink, documents in self.side_sinks.values():
+            if any(entry.side.get(kind) for kind in documents.kinds):
+                rows = packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+                sink.write(SinkBatch(entry.batch_id, rows, documents=True))
+
+
+def _one(watermarks: list[object], otherwise: int | None) -> int | None:
+    """Every shard computes the same watermark from the same messages."""
+    distinct = set(watermarks)
+    assert len(distinct) <= 1, f"shards disagree on the watermark: {distinct}"
+    found = distinct.pop() if distinct else otherwise
+    return found if isinstance(found, int) else None
+
+
+def _summed(metas: list[dict[str, object]], name: str) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for meta in metas:
+        for kind, count in dict(meta[name]).items():  # type: ignore[call-overload]
+            total[kind] = total.get(kind, 0) + int(count)
+    return total

@@ -1,0 +1,123 @@
+"""The far stage, run by transformWithState once per shard: merges what was sent, moves time, closes windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from windowpane.core.accounting import Accounting
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.watermark import EventtimeWatermark
+from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.spark.stages import Stages
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+OUTPUT = "shard int, kind string, payload binary"
+REPORT, RESULTS, SIDE = "report", "results", "side"
+STATE, STATE_KEY, STATE_VALUE = "operators", "entry string", "blob binary"
+
+
+class FarStage(StatefulProcessor):
+    """State: a map of Arrow blobs per shard, named by operator and entry."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._stages = stages
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getMapState(STATE, STATE_KEY, STATE_VALUE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
+        shard = Shard(self._stages, {entry[0]: bytes(blob[0]) for entry, blob in self._state.iterator()})
+        outputs = shard.run([payload for _, payload in packed])
+        for entry, blob in shard.changes().items():
+            if blob is None:
+                self._state.removeKey((entry,))
+            else:
+                self._state.updateValue((entry,), (blob,))
+        for kind, payload in outputs:
+            yield Row(shard=key[0], kind=kind, payload=payload)
+
+
+class Shard:
+    """The far operators of one shard for one micro-batch, taken up from their state entries."""
+
+    def __init__(self, stages: Stages, entries: dict[str, bytes]) -> None:
+        self._operators: list[Operator] = stages.far()
+        for number, operator in enumerate(self._operators):
+            prefix = f"{number}/"
+            own = {name[len(prefix) :]: blob for name, blob in entries.items() if name.startswith(prefix)}
+            if own:
+                operator.load_entries(own)
+        self._entries_before = entries
+
+    def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
+        """One micro-batch. Gives the report, and results and side rows where there are any."""
+        frames, near, clock_us, future_rows = self._unpacked(payloads)
+        return self._finish([*frames, BatchEnd()], near, clock_us, future_rows)
+
+    def end(self, clock_us: int) -> list[tuple[str, bytes]]:
+        """Graceful end: everything open is emitted."""
+        return self._finish([Clock(clock_us), ControlSignal.END], Accounting(), clock_us, 0)
+
+    def changes(self) -> dict[str, bytes | None]:
+        """State entries to write, None for those to remove."""
+        changed: dict[str, bytes | None] = {}
+        for number, operator in enumerate(self._operators):
+            changed |= {f"{number}/{name}": blob for name, blob in operator.changed_entries().items()}
+        return {name: blob for name, blob in changed.items() if blob is not None or name in self._entries_before}
+
+    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, int]:
+        data: list[Frame] = []
+        near, clock_us, future_rows = Accounting(), 0, 0
+        for payload in payloads:
+            frames, counts, meta = unpack_frames(payload)
+            data += frames
+            near = near + counts
+            clock_us = max(clock_us, int(str(meta["clock_us"])))
+            future_rows += int(str(meta["future_rows"]))
+        before = self._operators[-1].watermark_us
+        beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
+        return beginning + data, near, clock_us, future_rows
+
+    def _finish(
+        self, frames: list[Frame], near: Accounting, clock_us: int, future_rows: int
+    ) -> list[tuple[str, bytes]]:
+        for operator in self._operators:
+            frames = [given for frame in frames for given in operator.on_frame(frame)]
+        counts = sum((operator.counts for operator in self._operators), near)
+        counts.buffered = sum(operator.buffered() for operator in self._operators)
+        results = [frame for frame in frames if isinstance(frame, Emissions) and frame.batch.num_rows]
+        aside = [frame for frame in frames if isinstance(frame, SideRows) and frame.batch.num_rows]
+        report = self._report(clock_us) | {
+            "future_rows": future_rows,
+            "results": sum(frame.batch.num_rows for frame in results),
+            "side": _by_kind(aside),
+        }
+        outputs = [(REPORT, pack_frames([], counts, **report))]
+        outputs += [(RESULTS, pack_frames([frame], Accounting())) for frame in results]
+        return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in aside]
+
+    def _report(self, clock_us: int) -> dict[str, object]:
+        watermark = next((op for op in self._operators if isinstance(op, EventtimeWatermark)), None)
+        return {
+            "clock_us": clock_us,
+            "watermark_us": self._operators[-1].watermark_us,
+            "maxima": dict(watermark.tracker.maxima) if watermark else {},
+            "held_by": watermark.tracker.holding(clock_us) if watermark else None,
+            "open_windows": self._operators[-1].open_count(),
+        }
+
+
+def _by_kind(frames: list[SideRows]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for frame in frames:
+        for item in frame.batch.column("kind").value_counts().to_pylist():
+            counts[item["values"]] = counts.get(item["values"], 0) + item["counts"]
+    return counts

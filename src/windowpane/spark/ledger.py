@@ -1,0 +1,92 @@
+"""The ledger in the checkpoint folder: what each micro-batch read, emitted and set aside, and where time stood.
+
+One JSON file per batch, written whole or not at all, before Spark commits the batch. A replayed batch writes its entry
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from windowpane.core.accounting import Accounting
+from windowpane.errors import StateError
+
+FORMAT = 1
+KEPT = 1000
+"""Entries kept in full; totals go back to the first batch."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A micro-batch. `totals` are sums over all batches up to this one."""
+
+    batch_id: int
+    clock_us: int
+    watermark_us: int | None
+    accounting: dict[str, int]
+    totals: dict[str, int]
+    results: int
+    side: dict[str, int] = field(default_factory=dict)
+    maxima: dict[str, int] = field(default_factory=dict)
+    held_by: str | None = None
+    open_windows: int = 0
+    future_rows: int = 0
+    seconds: float = 0.0
+    final: bool = False
+
+
+class Ledger:
+    """Entries by batch id, under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, batch_id: int) -> Entry | None:
+        path = self._path(batch_id)
+        if not path.exists():
+            return None
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            content.pop("format")
+            return Entry(**content)
+        except (ValueError, TypeError, KeyError) as broken:
+            raise StateError("LEDGER_CORRUPT", f"{path} cannot be read: {broken}") from broken
+
+    def write(self, entry: Entry) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self._path(entry.batch_id), json.dumps({"format": FORMAT, **asdict(entry)}, indent=1))
+        old = self._path(entry.batch_id - KEPT)
+        old.unlink(missing_ok=True)
+
+    def last(self) -> Entry | None:
+        """The entry with the highest batch id."""
+        ids = self.batch_ids()
+        return self.read(ids[-1]) if ids else None
+
+    def batch_ids(self) -> list[int]:
+        return sorted(int(path.stem) for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
+
+    def _path(self, batch_id: int) -> Path:
+        return self._folder / f"{batch_id:012}.json"
+
+
+def add_totals(before: Entry | None, accounting: Accounting) -> dict[str, int]:
+    """Running totals; what is buffered is not summed but stands as it is."""
+    totals = dict(before.totals) if before else dict.fromkeys(accounting.as_dict(), 0)
+    for name, count in accounting.as_dict().items():
+        totals[name] = count if name == "buffered" else totals.get(name, 0) + count
+    return totals
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all, also after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

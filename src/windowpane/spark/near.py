@@ -1,0 +1,131 @@
+"""The near stage, run by mapInArrow in every task of the source: rows in, one packed row per shard out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from windowpane.core.accounting import Accounting
+from windowpane.core.frames import Clock, Frame, Rows, Watermark
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.intake import Intake
+from windowpane.core.rows import concat
+from windowpane.core.wire import pack_frames
+from windowpane.errors import InternalError
+from windowpane.spark.stages import Stages
+
+BEFORE = "windowpane.before"
+"""Local property of the query's thread: JSON of the batch and the watermark before the one that runs."""
+CLOCK = "_clock"
+"""The micro-batch's timestamp, as Spark records it."""
+PACKED = "shard int, origin int, payload binary"
+CHUNK_ROWS = 1_000_000
+"""Rows folded at once: more rows per group in a fold, fewer groups to merge."""
+
+
+@dataclass(frozen=True)
+class NearStage:
+    """Picklable: mapInArrow calls `run` in the workers. `shard_ids` are keys that spread over the partitions."""
+
+    stages: Stages
+    shard_ids: tuple[int, ...]
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415  # there is a task only in the worker
+
+        context = TaskContext.get()
+        assert context is not None
+        task, batch_id = context.partitionId(), int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        before = _before(context.getLocalProperty(BEFORE), batch_id) if self.stages.feedback else None
+        fold = _Fold(self.stages, before, first_arrival=(batch_id << 40) + (task << 28))
+        for chunk in _chunks(batches):
+            fold.add(chunk)
+        if fold.clock_us is not None:
+            yield self._pack(fold, task)
+
+    def _pack(self, fold: _Fold, task: int) -> pa.RecordBatch:
+        home = task % self.stages.shards
+        routed = self.stages.route(fold.frames, home)
+        payloads = [
+            pack_frames(
+                frames, fold.counts if shard == home else Accounting(), clock_us=fold.clock_us,
+                future_rows=fold.future_rows if shard == home else 0,
+            )
+            for shard, frames in enumerate(routed)
+        ]  # fmt: skip
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(self.shard_ids, pa.int32()),
+                pa.array([task] * len(payloads), pa.int32()),
+                pa.array(payloads, pa.binary()),
+            ],
+            ["shard", "origin", "payload"],
+        )
+
+
+class _Fold:
+    """One task's rows through the near operators."""
+
+    def __init__(self, stages: Stages, watermark_us: int | None, first_arrival: int) -> None:
+        self._stages, self._watermark_us, self._arrival = stages, watermark_us, first_arrival
+        self._operators: list[Operator] = stages.near()
+        self.clock_us: int | None = None
+        self.frames: list[Frame] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self.clock_us is None:
+            self.clock_us = int(batch.column(CLOCK)[0].as_py())
+            self._push(Clock(self.clock_us))
+            if self._watermark_us is not None:
+                self._push(Watermark(self._watermark_us))
+        rows = batch.drop_columns([CLOCK])
+        self._push(Rows(self._stages.complete_rows(rows, self._arrival)))
+        self._arrival += batch.num_rows
+
+    def _push(self, frame: Frame) -> None:
+        out = [frame]
+        for operator in self._operators:
+            out = [given for taken in out for given in operator.on_frame(taken)]
+        self.frames += [given for given in out if not isinstance(given, Clock | Watermark)]
+
+    @property
+    def counts(self) -> Accounting:
+        return sum((operator.counts for operator in self._operators), Accounting())
+
+    @property
+    def future_rows(self) -> int:
+        return sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
+
+
+def _before(text: str | None, batch_id: int) -> int | None:
+    """The watermark before this batch; anything else than the one of the batch before would misjudge late rows."""
+    said = json.loads(text) if text else {}
+    if said.get("batch") != batch_id - 1:
+        raise InternalError(
+            "WATERMARK_FEEDBACK",
+            f"batch {batch_id} was told the watermark of batch {said.get('batch')}, not the one before",
+        )
+    watermark = said["watermark_us"]
+    return None if watermark is None else int(watermark)
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of about CHUNK_ROWS."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+        if sum(part.num_rows for part in gathered) >= CHUNK_ROWS:
+            yield _whole(gathered)
+            gathered = []
+    if gathered:
+        yield _whole(gathered)
+
+
+def _whole(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    whole = concat(batches)
+    assert whole is not None
+    return whole

@@ -1,0 +1,114 @@
+"""The way out: packed results to rows, then native Spark SQL for HAVING, order and limit per window, the projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from windowpane.core import columns as c
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows
+from windowpane.core.operators.base import Operator
+from windowpane.plan import physical
+from windowpane.plan.node import PlanNode, find
+from windowpane.spark.far import RESULTS
+from windowpane.spark.unpacking import IDENTITY, Unpack
+from windowpane.sql.query import OrderKey
+
+_TIMES = {"window_start": c.WINDOW_START, "window_end": c.WINDOW_END, "trigger_time": c.TRIGGER}
+
+
+def emission_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
+    """Columns of the emissions, found by sending one row through all operators in memory."""
+    row = pa.RecordBatch.from_arrays([_sample(field) for field in rows], schema=rows)
+    frames: list[Frame] = [Clock(0), Rows(row), BatchEnd(), ControlSignal.END]
+    for operator in operators:
+        frames = [given for frame in frames for given in operator.on_frame(frame)]
+    emitted = next((frame.batch.schema for frame in frames if isinstance(frame, Emissions)), None)
+    assert emitted is not None, "one good row always gives a result at the end"
+    return pa.schema([field for field in emitted if field.name not in (c.SHARD, c.EVENT)])
+
+
+def _sample(field: pa.Field) -> pa.Array:
+    """A row that is kept, good, opens a state window, and is NULL otherwise."""
+    true = {c.KEEP: True, c.OPEN: True, c.WHEN: True, c.TS: 0, c.ARRIVAL: 0}
+    if field.name == c.SHARD:
+        return pa.array(["s/0"]).dictionary_encode().cast(field.type)
+    return pa.array([true[field.name]], field.type) if field.name in true else pa.nulls(1, field.type)
+
+
+@dataclass(frozen=True)
+class ResultFrame:
+    """Builds the DataFrame of results from the far stage's output."""
+
+    root: PlanNode
+    plan_id: str
+    schema: pa.Schema
+
+    def build(self, packed: DataFrame) -> DataFrame:
+        """Results as the query names them."""
+        unpacked = (
+            packed.where(f"kind = '{RESULTS}'")
+            .select("payload")
+            .mapInArrow(Unpack(self.plan_id, self.schema).run, self._spark_schema())
+        )
+        return self._projected(self._ordered(self._having(unpacked.selectExpr(*self._pseudo_columns()))))
+
+    def _spark_schema(self) -> StructType:
+        fields = [StructField(field.name, from_arrow_type(field.type)) for field in self.schema]
+        if c.WINDOW_START in self.schema.names:
+            fields.append(StructField(IDENTITY, from_arrow_type(pa.string())))
+        return StructType(fields)
+
+    def _pseudo_columns(self) -> list[str]:
+        names = self.schema.names
+        times = [f"timestamp_micros({column}) AS {name}" for name, column in _TIMES.items() if column in names]
+        identity = [f"{IDENTITY} AS window_id"] if c.WINDOW_START in names else []
+        return ["*", *times, *identity, f"{c.EPOCH} AS emit_epoch", f"{c.FINAL} AS is_final"]
+
+    def _having(self, frame: DataFrame) -> DataFrame:
+        node = find(self.root, physical.PhysicalHaving)
+        return frame.where(node.condition.text) if node else frame
+
+    def _ordered(self, frame: DataFrame) -> DataFrame:
+        top, sort = find(self.root, physical.PhysicalTopN), find(self.root, physical.PhysicalSort)
+        node = top or sort
+        if node is None:
+            return frame
+        order = ", ".join(_order_key(key) for key in node.order)
+        window = ", ".join(
+            column for column in (c.WINDOW_START, c.WINDOW_END, c.TRIGGER) if column in self.schema.names
+        )
+        if top is not None:
+            rank = f"row_number() OVER (PARTITION BY {window} ORDER BY {order}) AS _rank"
+            frame = frame.selectExpr("*", rank).where(f"_rank <= {top.limit}")
+        return frame.selectExpr("*", *(f"{_sortable(key)} AS _o{n}" for n, key in enumerate(node.order))).orderBy(
+            *(name for name in window.split(", ") if name), *_directions(node.order)
+        )
+
+    def _projected(self, frame: DataFrame) -> DataFrame:
+        node = find(self.root, physical.PhysicalFinalProject)
+        assert node is not None
+        return frame.selectExpr(*(f"{output.expr.text} AS `{output.name}`" for output in node.outputs))
+
+
+def _order_key(key: OrderKey) -> str:
+    return f"{key.expr.text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _sortable(key: OrderKey) -> str:
+    return key.expr.text
+
+
+def _directions(order: tuple[OrderKey, ...]) -> list[Column]:
+    found: list[Column] = []
+    for number, key in enumerate(order):
+        column = F.col(f"_o{number}")
+        down, up = (column.desc_nulls_first, column.desc_nulls_last), (column.asc_nulls_first, column.asc_nulls_last)
+        first, last = down if key.descending else up
+        found.append(first() if key.nulls_first else last())
+    return found

@@ -1,0 +1,70 @@
+"""The Spark session: settings that the stages rest on, under whatever the user sets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from windowpane.config import SparkSettings
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.transformWithStateInPySpark.maxRecordsPerBatch": "10000",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+"""What windowpane sets where the user sets nothing."""
+
+
+def create_session(settings: SparkSettings, shards: int | None = None) -> SparkSession:
+    """A session by `[spark]`. Workers run the interpreter of the driver, so that they find the same packages."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(settings.app_name or "windowpane")
+    builder = builder.master(settings.master or os.environ.get("MASTER") or "local[*]")
+    config = DEFAULTS | settings.spark_config
+    if settings.packages:
+        config["spark.jars.packages"] = ",".join(settings.packages)
+    if settings.jars:
+        config["spark.jars"] = ",".join(settings.jars)
+    if shards is not None:
+        config["spark.sql.shuffle.partitions"] = str(shards)
+    for name, value in config.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def prepare_session(spark: SparkSession, shards: int) -> None:
+    """What a query must find in the session it starts from, also in one that the user has made."""
+    for name in (
+        "spark.sql.streaming.stateStore.providerClass",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+    ):
+        spark.conf.set(name, DEFAULTS[name])
+    spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+
+
+def shard_ids(spark: SparkSession, shards: int) -> tuple[int, ...]:
+    """Keys that Spark's hash partitioning spreads over all partitions, one for each."""
+    candidates = spark.range(200 * shards).selectExpr(
+        "CAST(id AS INT) AS id", f"pmod(hash(CAST(id AS INT)), {shards}) AS p"
+    )
+    found: dict[int, int] = {}
+    for row in candidates.collect():
+        found.setdefault(row["p"], row["id"])
+    return tuple(found[partition] for partition in range(shards))

@@ -1,0 +1,86 @@
+"""On the driver: which operators of a plan stand before the shuffle (near) and which after it (far).
+
+The near stage folds rows where it can. For that it must know the watermark before the micro-batch, which only our own
+sinks feed back; without feedback rows travel as they are and the far stage does all the judging.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.intake import Intake, LateGate
+from windowpane.core.operators.session_aggregation import PartialSessionAggregation
+from windowpane.core.operators.streaming_aggregation import PartialAggregation
+from windowpane.core.windows import Hopping, Session, Tumbling
+from windowpane.plan import physical
+from windowpane.plan.build import Plan
+from windowpane.plan.node import find
+from windowpane.plan.operators import build_operators, find_aggregation, find_window, row_aliases
+from windowpane.spark.stages import Stages
+
+
+def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) -> tuple[Stages, list[Operator]]:
+    """The stages of a plan for rows of schema `sent`, and all its operators in order."""
+    split = _Split(plan, feedback)
+    streams = tuple(dict.fromkeys(ref.name for ref in plan.query.relation.streams))
+    bare = Stages(b"", b"", tuple(row_aliases(plan.physical).items()), streams[0], split.route_by, shards, feedback)
+    empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
+    schema = bare.complete_rows(empty, 0).schema
+    operators = build_operators(plan.physical, schema, streams=streams if len(streams) > 1 else ())
+    near = [operator for operator in operators if split.is_near(operator)]
+    far = [operator for operator in operators if not split.is_near(operator)]
+    return replace(bare, near_template=_pickled(near), far_template=_pickled(far)), operators
+
+
+def _pickled(operators: list[Operator]) -> bytes:
+    """Operators and accumulators by reference, a user's own aggregate by value."""
+    try:
+        return pickle.dumps(operators)
+    except Exception:  # noqa: BLE001  # a class of __main__ or a lambda: cloudpickle takes it along
+        return bytes(cloudpickle.dumps(operators))  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True)
+class _Split:
+    plan: Plan
+    feedback: bool
+
+    @property
+    def _dedupes(self) -> bool:
+        return find(self.plan.physical, physical.PhysicalDedupe) is not None
+
+    @property
+    def _limited(self) -> bool:
+        aggregation = find_aggregation(self.plan.physical)
+        return aggregation is not None and aggregation.max_groups is not None
+
+    @property
+    def folds(self) -> bool:
+        """Rows become partial accumulators before the shuffle.
+
+        Not with a quota or dedupe: who is admitted depends on rows of all tasks.
+        """
+        fused = find(self.plan.physical, physical.PhysicalStreamingAggregation) is not None
+        return self.feedback and fused and not self._limited and not self._dedupes
+
+    def is_near(self, operator: Operator) -> bool:
+        if isinstance(operator, Intake):
+            return True
+        if isinstance(operator, LateGate):
+            return self.feedback
+        return isinstance(operator, PartialAggregation | PartialSessionAggregation) and self.folds
+
+    @property
+    def route_by(self) -> tuple[str, ...]:
+        window, aggregation = find_window(self.plan.physical), find_aggregation(self.plan.physical)
+        keys = tuple(use.name for use in aggregation.keys) if aggregation else ()
+        if self.folds:
+            return keys
+        if window is None or self._dedupes or self._limited:
+            return ()
+        return keys if isinstance(window.spec, Tumbling | Hopping | Session) else window.partition_by

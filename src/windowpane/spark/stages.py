@@ -1,0 +1,87 @@
+"""The two Python stages as the workers see them: operators of the core, and how rows find their shard.
+
+Workers import this module, and with it the core alone: neither planner nor SQL, which would make them slow to start.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.frames import Frame, Partials, Progress, Rows, SideRows, Suspects
+from windowpane.core.hashing import shard_of
+from windowpane.core.operators.base import Operator
+from windowpane.core.rows import take
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What both stages are made of. Travels to the workers; operators are taken out fresh for every task."""
+
+    near_template: bytes
+    far_template: bytes
+    aliases: tuple[tuple[str, str], ...]
+    """Columns that operators read, each with the column that crosses."""
+    stream: str
+    """Name of the only stream, for sources that are one shard."""
+    route_by: tuple[str, ...]
+    """Columns whose values decide on the shard; none: everything lives in shard 0."""
+    shards: int
+    feedback: bool
+    """The host tells tasks the watermark of the batch before."""
+
+    def near(self) -> list[Operator]:
+        """Operators before the shuffle; they hold no state between micro-batches."""
+        operators: list[Operator] = pickle.loads(self.near_template)  # noqa: S301  # made by our own driver
+        return operators
+
+    def far(self) -> list[Operator]:
+        """Operators after the shuffle, without state."""
+        operators: list[Operator] = pickle.loads(self.far_template)  # noqa: S301
+        return operators
+
+    def complete_rows(self, batch: pa.RecordBatch, first_arrival: int) -> pa.RecordBatch:
+        """A batch as Spark gives it, with the columns that operators expect and Spark need not send."""
+        count = batch.num_rows
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns[c.ARRIVAL] = pa.array(first_arrival + np.arange(count, dtype=np.int64))
+        if c.SHARD not in columns:
+            codes = pa.array(np.zeros(count, np.int8))
+            columns[c.SHARD] = pa.DictionaryArray.from_arrays(codes, pa.array([f"{self.stream}/0"]))
+        if c.KEEP not in columns:
+            columns[c.KEEP] = pa.array(np.ones(count, bool))
+        for name in (c.ERROR, c.DETAIL):
+            if name not in columns:
+                columns[name] = pa.nulls(count, pa.string())
+        columns |= {name: columns[column] for name, column in self.aliases}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def route(self, frames: Iterable[Frame], home: int) -> list[list[Frame]]:
+        """Frames by shard: data where its keys live, side rows to `home`, progress to all."""
+        routed: list[list[Frame]] = [[] for _ in range(self.shards)]
+        for frame in frames:
+            match frame:
+                case Progress():
+                    for frames_of_shard in routed:
+                        frames_of_shard.append(frame)
+                case SideRows():
+                    routed[home].append(frame)
+                case Rows() | Partials() | Suspects():
+                    for shard, part in self._split(frame.batch):
+                        routed[shard].append(type(frame)(part))
+        return routed
+
+    def _split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+        keys = [batch.column(name) for name in self.route_by]
+        owner = shard_of(keys, batch.num_rows, self.shards)
+        counts = np.bincount(owner, minlength=self.shards)
+        ordered = batch if counts[0] == batch.num_rows else take(batch, np.argsort(owner, kind="stable"))
+        starts = np.cumsum(counts) - counts
+        return [
+            (shard, ordered.slice(int(starts[shard]), int(counts[shard]))) for shard in np.flatnonzero(counts).tolist()
+        ]
