@@ -4,10 +4,13 @@ format itself: what is read, what is refused, how a difference reads, and what c
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from windowpane.cli.app import app
 from windowpane.errors import ConfigError
 from windowpane.testing import golden
 from windowpane.testing.golden_values import matches, parse_literal, render
@@ -209,3 +212,58 @@ def test_folders_without_files_are_a_mistake(tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as raised:
             golden.find([folder])
         assert raised.value.code == code
+
+
+HOLDING = HEAD + STEPS + "expect rows\n  window_start | k | total\n  0s | x | 1\n  0s | y | 2\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A file that holds, and deeper one that does not."""
+    (tmp_path / "good.slt").write_text(HOLDING)
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "bad.slt").write_text(HOLDING.replace("y | 2\n  10s", "y | 3\n  10s"))
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["test", *arguments])
+    return result.exit_code, result.output
+
+
+def test_command_reports_what_differs_and_goes_on(folder: Path) -> None:
+    code, output = run(str(folder))
+    assert code == 1
+    assert "bad.slt:8: push of 3 rows: rows, expected - and got +" in output
+    assert output.endswith("2 files: 1 hold, 1 differ\n")
+
+
+def test_command_runs_every_mode(folder: Path) -> None:
+    assert run(str(folder / "good.slt"), "--mode", "all") == (0, "1 file: 1 hold\n")
+    code, output = run(str(folder / "good.slt"), "--mode", "restart")
+    assert code == 2
+    assert "valid: restarts" in output
+
+
+def test_command_speaks_json(folder: Path) -> None:
+    code, output = run(str(folder), "--json", "--mode", "all")
+    report = json.loads(output)
+    assert (code, report["files"], report["holding"], len(report["runs"])) == (1, 2, 1, 6)
+    bad = [each for each in report["runs"] if not each["holds"]]
+    assert [each["mode"] for each in bad] == list(golden.MODES)
+    assert bad[0]["differences"][0]["subject"] == "rows"
+
+
+def test_command_goes_on_after_a_file_that_cannot_be_read(folder: Path) -> None:
+    (folder / "broken.slt").write_text("# why\nquary\n")
+    code, output = run(str(folder))
+    assert code == 2
+    assert "broken.slt:2" in output
+    assert output.endswith("3 files: 1 hold, 1 differ, 1 cannot be read\n")
+
+
+def test_command_completes(folder: Path) -> None:
+    code, output = run(str(folder), "--complete")
+    assert (code, output.splitlines()[-1]) == (0, "1 file rewritten")
+    assert run(str(folder))[0] == 0
+    assert (folder / "good.slt").read_text() == HOLDING

@@ -126,3 +126,34 @@ def schema(*, debug: Debug = False) -> None:
         from windowpane.config.schema import json_schema  # noqa: PLC0415
 
         out.write(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+@app.command(
+    "test",
+    epilog="Examples:\n\n  windowpane test tests/\n\n  windowpane test hot_items.slt --mode all\n\n"
+    "  windowpane test hot_items.slt --complete && git diff hot_items.slt",
+)
+def run_golden_files(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE_OR_FOLDER", help="Golden files; of folders all *.slt in them.")
+    ],
+    *,
+    mode: Annotated[
+        str, typer.Option("--mode", metavar="MODE", help="as-written, single-rows, restarts, or all of them.")
+    ] = "as-written",
+    complete: Annotated[
+        bool, typer.Option("--complete", help="Rewrite what the files expect to what they get, for review.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run queries on rows from golden files, without Spark, and compare with what the files expect."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.goldens import complete_goldens, run_goldens  # noqa: PLC0415
+
+        if complete:
+            out.write(complete_goldens(files, as_json=as_json))
+            return
+        report, code = run_goldens(files, mode, as_json=as_json)
+        out.write(report)
+        raise typer.Exit(code)
