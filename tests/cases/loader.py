@@ -189,10 +189,10 @@ def batches(case: Case) -> Iterator[Row | list[Row]]:
         yield pending
 
 
-def run_case(case: Case) -> Outcome:
-    """Run a case to its end, whatever drives its time."""
+def run_case(case: Case, harness: Harness | None = None) -> Outcome:
+    """Run a case to its end, whatever drives its time; in `harness`, where one is made for it."""
     query, outcome = CaseQuery(case), Outcome()
-    harness = Harness(query.sql(), **query.harness_arguments())
+    harness = harness or Harness(query.sql(), **query.harness_arguments())
     for item in batches(case):
         if isinstance(item, dict):
             _advance(harness, query, item["watermark"], outcome)

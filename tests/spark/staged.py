@@ -1,0 +1,140 @@
+"""The stages of a query without Spark: near operators, the wire, a state store of dicts, far operators.
+
+Stands in for the harness's chain, so that whatever runs in the harness also runs cut in two, over any number of shards.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from windowpane.core.accounting import Accounting
+from windowpane.core.chain import BatchResult
+from windowpane.core.frames import Clock, Emissions, Frame, Rows, SideRows, Watermark
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.watermark import EventtimeWatermark
+from windowpane.core.rows import concat
+from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.spark.far import REPORT, Shard
+from windowpane.spark.splitting import split_stages
+from windowpane.spark.stages import Stages
+from windowpane.testing import Harness
+
+Entries = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a query is cut: shards, tasks of the source, and whether tasks know the watermark."""
+
+    shards: int
+    tasks: int = 2
+    feedback: bool = True
+
+
+class AdvancedShard(Shard):
+    """A shard that is also told where time stands, for queries whose watermark is not driven by data."""
+
+    advance_to_us: int | None = None
+
+    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, int]:
+        frames, *rest = super()._unpacked(payloads)
+        told: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
+        return [*frames, *told], *rest
+
+
+class StagedChain:
+    """What `Chain` is to the harness. All that lives from one micro-batch to the next is `entries`, as on Spark."""
+
+    def __init__(self, stages: Stages, layout: Layout) -> None:
+        self._stages, self._layout = stages, layout
+        self.entries: list[Entries] = [{} for _ in range(layout.shards)]
+        self.watermark_us: int | None = None
+        self._buffered = 0
+        self.operators: list[Operator] = []
+
+    def run_batch(
+        self, clock_us: int, rows: Iterable[pa.RecordBatch] = (), *, advance_to_us: int | None = None
+    ) -> BatchResult:
+        sent = [self._near(task, part, clock_us) for task, part in enumerate(self._tasks(rows))]
+        outputs = []
+        for number, entries in enumerate(self.entries):
+            shard = AdvancedShard(self._stages, entries)
+            shard.advance_to_us = advance_to_us
+            outputs += shard.run([payloads[number] for payloads in sent])
+            self._write(number, shard)
+        return self._result(outputs)
+
+    def end(self, clock_us: int) -> BatchResult:
+        outputs = [out for entries in self.entries for out in Shard(self._stages, entries).end(clock_us)]
+        return self._result(outputs)
+
+    def _tasks(self, rows: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch | None]:
+        """The rows as tasks of the source read them; one task without rows still tells the time."""
+        whole = concat(rows)
+        if whole is None or not whole.num_rows:
+            return [None]
+        size = -(-whole.num_rows // self._layout.tasks)
+        return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
+
+    def _near(self, task: int, rows: pa.RecordBatch | None, clock_us: int) -> list[bytes]:
+        frames: list[Frame] = [Clock(clock_us)]
+        if self._layout.feedback and self.watermark_us is not None:
+            frames.append(Watermark(self.watermark_us))
+        frames += [] if rows is None else [Rows(rows)]
+        operators = self._stages.near()
+        for operator in operators:
+            frames = [given for frame in frames for given in operator.on_frame(frame)]
+        counts = sum((operator.counts for operator in operators), Accounting())
+        home = task % self._layout.shards
+        routed = self._stages.route((frame for frame in frames if not isinstance(frame, Clock | Watermark)), home)
+        return [
+            pack_frames(part, counts if shard == home else Accounting(), clock_us=clock_us, future_rows=0)
+            for shard, part in enumerate(routed)
+        ]
+
+    def _write(self, number: int, shard: Shard) -> None:
+        for name, blob in shard.changes().items():
+            if blob is None:
+                del self.entries[number][name]
+            else:
+                self.entries[number][name] = blob
+
+    def _result(self, outputs: list[tuple[str, bytes]]) -> BatchResult:
+        counts, frames, watermarks = Accounting(), list[Frame](), set[int | None]()
+        for kind, payload in outputs:
+            found, its_counts, meta = unpack_frames(payload)
+            frames += found
+            counts = counts + its_counts
+            if kind == REPORT:
+                watermark = meta["watermark_us"]
+                watermarks.add(None if watermark is None else int(str(watermark)))
+        assert len(watermarks) == 1, f"shards disagree on the watermark: {watermarks}"
+        counts.check(self._buffered)
+        self._buffered, self.watermark_us = counts.buffered, watermarks.pop()
+        whole = concat(frame.batch for frame in frames if isinstance(frame, Emissions))
+        side = [frame.batch for frame in frames if isinstance(frame, SideRows)]
+        return BatchResult([] if whole is None else [whole], side, self.watermark_us, counts)
+
+
+def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
+    """A harness whose query runs in stages."""
+    harness = Harness(sql, **arguments)
+    empty = harness._inputs.schema(harness._pushed([], harness._streams[0], "0"))
+    stages, _ = split_stages(harness.plan, empty, shards=layout.shards, feedback=layout.feedback)
+    if not harness._data_driven:
+        stages = replace(stages, far_template=_driven_by_hand(stages))
+    harness._chain = StagedChain(stages, layout)  # type: ignore[assignment]  # has what the harness calls
+    return harness
+
+
+def _driven_by_hand(stages: Stages) -> bytes:
+    operators = stages.far()
+    for operator in operators:
+        if isinstance(operator, EventtimeWatermark):
+            operator.data_driven = False
+    return pickle.dumps(operators)
