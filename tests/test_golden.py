@@ -5,6 +5,7 @@ format itself: what is read, what is refused, how a difference reads, and what c
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -267,3 +268,22 @@ def test_command_completes(folder: Path) -> None:
     assert (code, output.splitlines()[-1]) == (0, "1 file rewritten")
     assert run(str(folder))[0] == 0
     assert (folder / "good.slt").read_text() == HOLDING
+
+
+def page_examples(language: str) -> list[str]:
+    page = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_shows_a_file_that_holds(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.slt"
+    path.write_text(page_examples("")[0])
+    assert run(str(path), "--mode", "all") == (0, "1 file: 1 hold\n")
+    path.write_text(path.read_text().replace("| 150", "| 160"))
+    shown = run(str(path))[1].replace(str(path), "sessions.slt")
+    assert page_examples("")[2] in shown
+
+
+def test_the_page_shows_python_that_runs() -> None:
+    (example,) = page_examples("python")
+    exec(example, {})
