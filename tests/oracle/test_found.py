@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.running import Move, Scenario, check_scenario, push
-from tests.oracle.spec import Aggregate, Aligned, Plain, Query, Sliding
+from tests.oracle.spec import Aggregate, Aligned, Condition, Plain, Query, Sliding
 
 END = Move("end")
 
@@ -43,3 +43,11 @@ def test_a_stream_whose_rows_have_no_time_is_not_idle() -> None:
     )
     run = check_scenario(Scenario(query, moves))
     assert run.steps[-1].watermark is None
+
+
+@pytest.mark.parametrize("function", ["count", "collect_list"])
+def test_a_condition_may_be_both_when_and_filter(function: str) -> None:
+    condition = Condition("n", "<", 3)
+    query = Query(Sliding(1000, None, (), condition), (), (Aggregate(function, "k", filter=condition),))
+    rows = [{"id": 0, "ts": 0, "k": "u", "n": 1}, {"id": 1, "ts": 1, "k": "v", "n": 5}]
+    check_scenario(Scenario(query, (push(rows), END)))

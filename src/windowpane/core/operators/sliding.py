@@ -65,8 +65,6 @@ class _SlidingBase(Operator):
         self.counts.aggregated += frame.batch.num_rows
         rows = frame.batch
         pending = flags(rows, c.WHEN) if self._conditional else np.ones(rows.num_rows, bool)
-        if c.WHEN in rows.schema.names:
-            rows = rows.drop_columns([c.WHEN])
         self._rows.append(rows.append_column(c.PENDING, pa.array(pending)))
         return []
 
