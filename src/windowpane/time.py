@@ -55,7 +55,8 @@ def parse_duration(text: str) -> int:
         raise ConfigError("BAD_DURATION", f"`{text}` is not a duration", f"write it like {DURATION_EXAMPLES}")
     whole = exact + round(total)
     if not MIN_US <= whole <= MAX_US:
-        raise ConfigError("BAD_DURATION", f"`{text}` is longer than 292,000 years", f"write it like {DURATION_EXAMPLES}")
+        hint = f"write it like {DURATION_EXAMPLES}"
+        raise ConfigError("BAD_DURATION", f"`{text}` is longer than 292,000 years", hint)
     return whole
 
 

@@ -19,7 +19,8 @@ Row = dict[str, Any]
 Case = dict[str, Any]
 
 _AGGREGATE = re.compile(
-    r"(?P<name>\w+)\((?P<distinct>DISTINCT\s+)?(?P<arg>[^()]*)\)(?:\s+FILTER\s*\(WHERE (?P<filter>.*)\))?\s+AS\s+(?P<alias>\w+)",
+    r"(?P<name>\w+)\((?P<distinct>DISTINCT\s+)?(?P<arg>[^()]*)\)"
+    r"(?:\s+FILTER\s*\(WHERE (?P<filter>.*)\))?\s+AS\s+(?P<alias>\w+)",
     re.IGNORECASE,
 )
 _FUNCTIONS = {"collect": "collect_list"}
@@ -48,7 +49,11 @@ class Outcome:
 def _as_case_row(row: Row) -> Row:
     """Times as milliseconds, the trigger under the cases' name."""
     renamed = {("trigger_ts" if name == "trigger_time" else name): value for name, value in row.items()}
-    return {name: from_datetime(value) // 1000 if hasattr(value, "tzinfo") else value for name, value in renamed.items()}
+    return {name: _as_milliseconds(value) for name, value in renamed.items()}
+
+
+def _as_milliseconds(value: Any) -> Any:
+    return from_datetime(value) // 1000 if hasattr(value, "tzinfo") else value
 
 
 class CaseQuery:
@@ -235,7 +240,7 @@ def differences(case: Case, outcome: Outcome) -> list[str]:
 
 def _comparable(row: Row, keys: list[str], sets: set[str]) -> Row:
     picked = {key: row.get(key) for key in keys}
-    return {key: sorted(value, key=repr) if key in sets else value for key, value in picked.items()}
+    return {key: sorted(value or [], key=repr) if key in sets else value for key, value in picked.items()}
 
 
 def _missing(wanted: list[Row], found: list[Row], what: str) -> list[str]:

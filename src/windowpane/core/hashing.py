@@ -90,7 +90,8 @@ def _hash_bytes(column: pa.Array) -> UInt64s:
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms)])
     low, high = offsets[:-1] - first, offsets[1:] - first
     inverse = _powers(_INVERSE, len(content) + 1)
-    return (running[high] - running[low]) * inverse[low] ^ (high - low).astype(np.uint64)
+    hashed: UInt64s = (running[high] - running[low]) * inverse[low] ^ (high - low).astype(np.uint64)
+    return hashed
 
 
 def _powers(base: int, count: int) -> UInt64s:

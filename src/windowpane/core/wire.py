@@ -42,7 +42,8 @@ def unpack_frames(data: bytes) -> tuple[list[Frame], Accounting, dict[str, objec
     state = blob.unpack(data)
     meta = dict(state.meta)
     tags, counts = meta.pop("frames"), meta.pop("counts")
-    assert isinstance(tags, list) and isinstance(counts, dict)
+    assert isinstance(tags, list)
+    assert isinstance(counts, dict)
     frames: list[Frame] = []
     for tag, content in tags:
         frames.append(Progress(content) if tag == "progress" else _DATA[tag](state.batches[content]))

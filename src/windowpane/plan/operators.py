@@ -124,19 +124,17 @@ def _window_operators(root: PlanNode, keys: tuple[Key, ...], schema: pa.Schema) 
     fused = find(root, physical.PhysicalStreamingAggregation)
     if fused is None:
         return [_row_window(window, keys), Aggregation(keys, aggregator)]
-    return _streaming(window, keys, aggregator, _policy(aggregation.emit), aggregation.max_groups)
+    return _streaming(fused, keys, aggregator)
 
 
 def _streaming(
-    window: parts.WindowPlan,
-    keys: tuple[Key, ...],
-    aggregator: Aggregator,
-    policy: EmitPolicy,
-    max_groups: int | None,
+    node: physical.PhysicalStreamingAggregation, keys: tuple[Key, ...], aggregator: Aggregator
 ) -> list[Operator]:
+    window, max_groups, per_window = node.window, node.aggregation.max_groups, node.pane_us is None
+    policy = _policy(node.aggregation.emit)
     match window.spec:
         case Tumbling() | Hopping():
-            aligned = AlignedPlan(window.spec, keys, window.allowed_lateness_us, max_groups)
+            aligned = AlignedPlan(window.spec, keys, window.allowed_lateness_us, max_groups, per_window=per_window)
             return [PartialAggregation(aligned, aggregator), MergeAggregation(aligned, aggregator, policy)]
         case Session(gap_us=gap_us):
             session = SessionPlan(gap_us, keys, window.allowed_lateness_us)

@@ -28,6 +28,8 @@ class AlignedPlan:
     keys: tuple[Key, ...]
     allowed_lateness_us: int = 0
     max_groups: int | None = None
+    per_window: bool = False
+    """One state per window, where panes would be too many to pay."""
 
     @property
     def windows(self) -> AlignedWindows:
@@ -37,7 +39,7 @@ class AlignedPlan:
     @property
     def shared_panes(self) -> bool:
         """State per pane, shared by all windows over it. Quotas are per window, and so need state per window."""
-        return self.max_groups is None or isinstance(self.spec, Tumbling)
+        return isinstance(self.spec, Tumbling) or (self.max_groups is None and not self.per_window)
 
     @property
     def key_names(self) -> list[str]:

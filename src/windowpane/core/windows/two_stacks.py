@@ -14,8 +14,8 @@ Pane = Callable[[int], pa.RecordBatch]
 class TwoStacks:
     """Aggregates of pane ranges [low, high) that move forward.
 
-    The front stack has suffix aggregates of the older panes, the back has one running aggregate of the newer ones. It is
-    only a cache: what it holds can always be had again from the panes, and is dropped when one of them changes.
+    The front stack has suffix aggregates of the older panes, the back has one running aggregate of the newer ones. It
+    is only a cache: what it holds can always be had again from the panes, and is dropped when one of them changes.
     """
 
     def __init__(self, merge: Merge) -> None:
