@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle.running import Move, Scenario, check_scenario, push
-from tests.oracle.spec import Aggregate, Aligned, Condition, Plain, Query, Sliding
+from tests.oracle.running import Move, Run, Scenario, check_scenario, push
+from tests.oracle.spec import Aggregate, Aligned, Condition, Plain, Query, Session, Sliding, Window
 
 END = Move("end")
 
@@ -51,3 +51,13 @@ def test_a_condition_may_be_both_when_and_filter(function: str) -> None:
     query = Query(Sliding(1000, None, (), condition), (), (Aggregate(function, "k", filter=condition),))
     rows = [{"id": 0, "ts": 0, "k": "u", "n": 1}, {"id": 1, "ts": 1, "k": "v", "n": 5}]
     check_scenario(Scenario(query, (push(rows), END)))
+
+
+@pytest.mark.parametrize("window", [Aligned(3000), Session(3000), Sliding(3000, 1000), Plain()])
+@pytest.mark.parametrize("far", [2**62, -(2**62), 253_402_300_800_000_000, -62_135_596_800_000_001])
+def test_a_row_in_the_year_10000_stops_nothing(window: Window, far: int) -> None:
+    """Nor does one in the year 0: they are shown as the nearest that a datetime can be."""
+    run = Run(Query(window, data_driven=False))
+    run.move(push([{"id": 0, "ts": 5}, {"id": 1, "ts": far}]))
+    run.move(END)
+    assert sorted(values for _, values in run.results()) == [[0], [1]]

@@ -27,7 +27,7 @@ from windowpane.sql.query import Column
 from windowpane.testing.decode import RowsLike, decode
 from windowpane.testing.expressions import Expressions
 from windowpane.testing.inputs import InputEvaluator, Pushed
-from windowpane.testing.outputs import OutputEvaluator, as_python
+from windowpane.testing.outputs import OutputEvaluator, as_datetime, as_python
 from windowpane.time import from_datetime, to_datetime
 
 Settings = Mapping[str, object]
@@ -234,7 +234,7 @@ class Harness:
         return Step(
             as_python(whole) if whole is not None else [],
             records,
-            None if result.watermark_us is None else to_datetime(result.watermark_us),
+            None if result.watermark_us is None else as_datetime(result.watermark_us),
             result.accounting,
             whole,
         )

@@ -17,8 +17,12 @@ from windowpane.plan.node import PlanNode, find
 from windowpane.sql import error_guard
 from windowpane.sql.query import OrderKey, Output
 from windowpane.testing.expressions import ROW, Expressions, quoted, spark_types
+from windowpane.time import from_datetime, to_datetime
 
 _REASON = "_reason"
+FIRST_US = from_datetime(dt.datetime.min.replace(tzinfo=dt.UTC))
+LAST_US = from_datetime(dt.datetime.max.replace(tzinfo=dt.UTC))
+"""What a datetime can be: the years 1 to 9999."""
 
 
 class OutputEvaluator:
@@ -106,7 +110,22 @@ def _instants(values: object) -> pa.Array:
 
 def as_python(table: pa.Table) -> list[dict[str, object]]:
     """Rows as Spark's `Row.asDict` gives them, instants as aware datetimes in UTC."""
-    return [{name: _in_utc(value) for name, value in row.items()} for row in table.to_pylist()]
+    return [{name: _in_utc(value) for name, value in row.items()} for row in _within_datetime(table).to_pylist()]
+
+
+def as_datetime(us: int) -> dt.datetime:
+    """An instant; the first or the last that a datetime can be where its year does not fit."""
+    return to_datetime(min(max(us, FIRST_US), LAST_US))
+
+
+def _within_datetime(table: pa.Table) -> pa.Table:
+    """One row far out in time must not keep the others from being shown."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "us":
+            counts = pc.max_element_wise(table.column(index).cast(pa.int64()), FIRST_US, skip_nulls=False)
+            counts = pc.min_element_wise(counts, LAST_US, skip_nulls=False)
+            table = table.set_column(index, field, counts.cast(field.type))
+    return table
 
 
 def _in_utc(value: object) -> object:
