@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,14 @@ def test_fused_sliding_gives_the_rows_of_the_unfused(scenario: Scenario) -> None
         exact = [(identity, values) for identity, values in results_of(step, query)]
         pairs = [(identity, values[:-1]) for identity, values in results_of(other, both)]
         assert sorted(map(repr, exact)) == sorted(map(repr, pairs)), repr(scenario)
+
+
+@search(0.5)
+@given(draw.scenarios(draw.queries(draw.sliding)), st.integers(1, 4))
+def test_sliding_windows_worked_on_a_few_at_a_time(scenario: Scenario, chunk: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("windowpane.core.operators.sliding.CHUNK", chunk)
+        check_scenario(scenario)
 
 
 def by_group(results: list[Result]) -> dict[Any, list[tuple[int, bool, list[Any]]]]:
