@@ -43,15 +43,6 @@ class Literal:
     quoted: bool = False
 
 
-def parse_literal(text: str) -> Literal:
-    """A cell of a table: a word, a number, an instant, a quoted string, a list or a struct; ValueError if broken."""
-    reader = _Reader(text)
-    literal = reader.value()
-    if reader.rest():
-        raise ValueError(f"`{reader.rest()}` stands after `{literal.text}`")
-    return literal
-
-
 def from_json(value: object) -> Literal:
     """A value of a JSON line: its strings may be instants."""
     if isinstance(value, str):
@@ -79,7 +70,8 @@ def parse_instant(text: str) -> Instant | None:
     return None
 
 
-def _bare(text: str) -> object:
+def bare_value(text: str) -> object:
+    """What a word without quotes stands for: itself, when nothing else."""
     if text in _WORDS:
         return _WORDS[text]
     if text == "*":
@@ -95,76 +87,6 @@ def _bare(text: str) -> object:
             return text
     instant = parse_instant(text)
     return text if instant is None else instant
-
-
-class _Reader:
-    """Reads one value; inside brackets a bare word ends at a comma or a bracket."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-
-    def rest(self) -> str:
-        return self._text[self._at :].strip()
-
-    def value(self, stops: str = "") -> Literal:
-        self._skip()
-        start = self._at
-        match self._text[start : start + 1]:
-            case "'":
-                return self._string()
-            case "[":
-                items = [item for _, item in self._items("]")]
-                return Literal(self._text[start : self._at], items)
-            case "{":
-                fields = dict(self._items("}"))
-                return Literal(self._text[start : self._at], fields)
-        while self._at < len(self._text) and self._text[self._at] not in stops:
-            self._at += 1
-        word = self._text[start : self._at].strip()
-        if not word:
-            raise ValueError("a value is missing")
-        return Literal(word, _bare(word))
-
-    def _skip(self) -> None:
-        while self._text[self._at : self._at + 1] in (" ", "\t"):
-            self._at += 1
-
-    def _string(self) -> Literal:
-        end = self._at + 1
-        while True:
-            end = self._text.find("'", end)
-            if end < 0:
-                raise ValueError("a quoted string has no end")
-            if self._text[end : end + 2] != "''":
-                break
-            end += 2
-        content = self._text[self._at + 1 : end].replace("''", "'")
-        self._at = end + 1
-        return Literal(content, content, quoted=True)
-
-    def _items(self, closing: str) -> list[tuple[str, Literal]]:
-        """`a, b]` or `name: a, name: b}`, from behind the opening bracket through the closing one."""
-        self._at += 1
-        items: list[tuple[str, Literal]] = []
-        while True:
-            self._skip()
-            if self._text[self._at : self._at + 1] == closing:
-                self._at += 1
-                return items
-            name = self._name() if closing == "}" else ""
-            items.append((name, self.value(f",{closing}")))
-            self._skip()
-            follows = self._text[self._at : self._at + 1]
-            if follows not in (",", closing) or not follows:
-                raise ValueError(f"`,` or `{closing}` is missing after `{items[-1][1].text}`")
-            self._at += follows == ","
-
-    def _name(self) -> str:
-        name, colon, _ = self._text[self._at :].partition(":")
-        if not colon:
-            raise ValueError("a struct is written {name: value, name: value}")
-        self._at += len(name) + 1
-        return name.strip()
 
 
 def matches(literal: Literal, got: object) -> bool:
@@ -254,7 +176,7 @@ def _render_string(text: str, stops: str) -> str:
     if instant is not None and text.endswith("Z") and "." in text:
         return render_instant(instant.us)
     plain = text == text.strip() and bool(text) and text[0] not in "'[{#" and not any(stop in text for stop in stops)
-    if plain and isinstance(_bare(text), str):
+    if plain and isinstance(bare_value(text), str):
         return text
     return "'" + text.replace("'", "''") + "'"
 
