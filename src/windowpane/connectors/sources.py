@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from windowpane.config import Stream, Table
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
+from windowpane.plan.chain import STAMPING_FORMATS
+from windowpane.plan.steps import SOURCE_TIME
 
 TEXT_FILES = ("json", "csv")
 FILES = ("json", "csv", "parquet", "orc", "text", "avro")
@@ -32,8 +36,21 @@ def open_stream(
     path = resolved(stream.path, base)
     if path is not None and format_name in FILES and "://" not in path and not any(char in path for char in "*?["):
         Path(path).mkdir(parents=True, exist_ok=True)
+    if format_name in FILES and not stream.schema_:
+        reader = reader.schema(_found_schema(spark, name, stream, path))
     opened = reader.load(path) if path else reader.load()
-    return _with_shard(_with_original(opened, originals=originals), name, format_name)
+    return _with_stamp(_with_shard(_with_original(opened, originals=originals), name, format_name), format_name)
+
+
+def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | None) -> StructType:
+    """The schema of the files that are there: a streaming reader does not look for itself."""
+    try:
+        return spark.read.format(stream.format or "").options(**stream.spark_options).load(path).schema
+    except AnalysisException as unknown:
+        raise ConfigError(
+            "SCHEMA_NEEDED", f"stream `{name}` declares no schema, and {path} has no files to take it from",
+            'declare it: schema = "auction BIGINT, price BIGINT, ts TIMESTAMP"', key=f"streams.{name}.schema",
+        ) from unknown  # fmt: skip
 
 
 def open_table(spark: SparkSession, table: Table, base: Path) -> DataFrame:
@@ -60,7 +77,7 @@ def _batch_options(stream: Stream, max_rows: int | None) -> dict[str, str]:
         options = {"maxBytesPerTrigger": DEFAULT_BYTES_PER_BATCH} | options
     if stream.format == "kafka" and max_rows is not None and "maxoffsetspertrigger" not in lowered:
         options = {"maxOffsetsPerTrigger": str(max_rows)} | options
-    if stream.format not in ("kafka", "rate", *FILES) and stream.format is None:
+    if stream.format is None:
         raise ConfigError("MISSING_KEY", "a stream needs a format to run", 'for example format = "json"')
     return options
 
@@ -75,6 +92,11 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
         text = F.to_json(F.struct(F.col(CORRUPT)))
         whole = F.when(F.col(CORRUPT).isNotNull(), text).otherwise(whole)
     return frame.withColumn(c.EVENT, whole)
+
+
+def _with_stamp(frame: DataFrame, format_name: str) -> DataFrame:
+    """The time that the source itself gives a record, for the chain that resolves a row's event time."""
+    return frame.withColumn(SOURCE_TIME, F.col("timestamp")) if format_name in STAMPING_FORMATS else frame
 
 
 def _with_shard(frame: DataFrame, name: str, format_name: str) -> DataFrame:
