@@ -47,17 +47,19 @@ class Aggregator:
     def __init__(self, calls: Sequence[Call], keys: Sequence[str], schema: pa.Schema) -> None:
         self.keys = tuple(keys)
         self._bound = [_bind(call, schema) for call in calls]
-        self._key_fields = [schema.field(key) for key in keys]
+        self._state_fields = [schema.field(key) for key in keys] + [
+            pa.field(name, kind)
+            for bound in self._bound
+            for name, kind in zip(bound.state_names, bound.accumulator.state_types, strict=True)
+        ]
+        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
 
     def state_schema(self, leading: Sequence[str] = ()) -> pa.Schema:
         """Schema of state batches that start with the int64 columns `leading`."""
-        fields = [pa.field(name, pa.int64()) for name in leading] + self._key_fields
-        for bound in self._bound:
-            fields += [
-                pa.field(name, kind)
-                for name, kind in zip(bound.state_names, bound.accumulator.state_types, strict=True)
-            ]
-        return pa.schema(fields)
+        names = tuple(leading)
+        if names not in self._schemas:
+            self._schemas[names] = pa.schema([*(pa.field(name, pa.int64()) for name in names), *self._state_fields])
+        return self._schemas[names]
 
     def fold(self, rows: pa.RecordBatch, leading: dict[str, Int64s]) -> pa.RecordBatch:
         """Rows to states, grouped by the int64 columns `leading` and the keys."""

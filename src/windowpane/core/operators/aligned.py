@@ -49,6 +49,10 @@ class AlignedPlan:
         """The watermark at which each window is closed."""
         return starts + self.windows.size_us + self.allowed_lateness_us
 
+    def open_from(self, watermark_us: int) -> int:
+        """The first instant that is in a window which the watermark has not closed."""
+        return self.windows.next_start(watermark_us - self.windows.size_us - self.allowed_lateness_us)
+
 
 class AlignedIntake(Operator):
     """Judges lateness per window, against the watermark before the micro-batch."""
@@ -60,18 +64,21 @@ class AlignedIntake(Operator):
     def part_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
         """Leave out rows in gaps between windows, and rows all of whose windows are closed."""
         ts = int64s(rows, c.TS)
-        gap = self._windows.in_gap(ts)
-        self.counts.no_window += int(gap.sum())
-        last = self._windows.last_start(ts)
-        late = np.zeros(len(ts), bool)
-        if self.watermark_us is not None:
-            late = ~gap & (self.plan.closes_at(last) <= self.watermark_us)
+        if self._windows.has_gaps:
+            gap = self._windows.in_gap(ts)
+            self.counts.no_window += int(gap.sum())
+            rows, ts = select(rows, ~gap), ts[~gap]
+        if self.watermark_us is None:
+            return rows, []
+        late = ts < self.plan.open_from(self.watermark_us)
         if not late.any():
-            return select(rows, ~gap), []
+            return rows, []
         self.counts.late += int(late.sum())
-        missed = last[late]
-        batch = side.side_batch(
-            "late", side.LATE_WINDOW, select(rows, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
+        return select(rows, ~late), [SideRows(self._late(select(rows, late)))]
+
+    def _late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        missed = self._windows.last_start(int64s(rows, c.TS))
+        return side.side_batch(
+            "late", side.LATE_WINDOW, rows, clock_us=self.clock_us, watermark_us=self.watermark_us,
             keys=self.plan.keys, window_start=missed, window_end=missed + self._windows.size_us,
         )  # fmt: skip
-        return select(rows, ~gap & ~late), [SideRows(batch)]

@@ -42,14 +42,23 @@ class PartialAggregation(AlignedIntake):
         rows, frames = self.part_unplaced(frame.batch)
         if not rows.num_rows:
             return frames
+        if self.plan.shared_panes and self._quota is None:
+            self.counts.aggregated += rows.num_rows
+            return [*frames, Partials(self._fold_panes(rows))]
         positions, starts = self._assign(int64s(rows, c.TS))
         if self._quota is not None:
             positions, starts = self._admit(self._quota, rows, positions, starts, frames)
         self.counts.aggregated += rows.num_rows if self._quota is None else len(np.unique(positions))
         if len(starts):
-            placed = rows if self.plan.shared_panes and len(positions) == rows.num_rows else take(rows, positions)
-            frames.append(Partials(self._aggregator.fold(placed, {c.PANE: starts})))
+            frames.append(Partials(self._aggregator.fold(take(rows, positions), {c.PANE: starts})))
         return frames
+
+    def _fold_panes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        numbers = self._windows.pane_number(int64s(rows, c.TS))
+        keys = [rows.column(name) for name in self.plan.key_names]
+        groups, first = group_rows([pa.array(numbers), *keys], rows.num_rows)
+        heads = [pa.array(self._windows.pane_start(numbers[first])), *(key.take(pa.array(first)) for key in keys)]
+        return self._aggregator.fold_groups(rows, groups, heads, [c.PANE])
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         if self._quota is not None:
@@ -60,7 +69,7 @@ class PartialAggregation(AlignedIntake):
     def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         """Row positions and the pane (or, unshared, every open window) each goes to."""
         if self.plan.shared_panes:
-            return np.arange(len(ts)), self._windows.pane_of(ts)
+            return np.arange(len(ts)), self._windows.pane_start(self._windows.pane_number(ts))
         positions, starts = self._windows.windows_of(ts)
         if self.watermark_us is None:
             return positions, starts
@@ -139,7 +148,13 @@ class MergeAggregation(Operator):
         return starts if self._closed_us is None else starts[self.plan.closes_at(starts) > self._closed_us]
 
     def _starts_over(self, panes: Int64s) -> Int64s:
-        return np.unique(self._windows.windows_of(panes)[1]) if self.plan.shared_panes else np.unique(panes)
+        """`panes` are sorted, each once."""
+        return panes if self._whole_windows else np.unique(self._windows.windows_of(panes)[1])
+
+    @property
+    def _whole_windows(self) -> bool:
+        """A pane is all there is to a window."""
+        return not self.plan.shared_panes or self._windows.pane_us == self._windows.size_us
 
     def _take_in(self) -> None:
         """Put the micro-batch's partials into their panes."""
@@ -195,28 +210,27 @@ class MergeAggregation(Operator):
             del self._panes[pane]
         return frames
 
-    def _window_states(self, starts: Int64s) -> list[pa.RecordBatch]:
-        """The state of each window, as one batch with its start in front."""
-        whole_window = not self.plan.shared_panes or self._windows.pane_us == self._windows.size_us
-        ordered = sorted(self._panes)
-        states = []
-        for start in sorted(starts.tolist()):
-            end = start + self._windows.size_us
-            state = self._pane(start) if whole_window else self._stacks.query(start, end, self._pane, ordered)
-            column = pa.repeat(pa.scalar(start, pa.int64()), state.num_rows)
-            states.append(state.add_column(0, c.WINDOW_START, column))
-        return states
+    def _window_states(self, starts: Int64s) -> pa.RecordBatch:
+        """The states of the windows, which are sorted, with their starts in front."""
+        if self._whole_windows:
+            states = [self._pane(start) for start in starts.tolist()]
+        else:
+            size_us, ordered = self._windows.size_us, sorted(self._panes)
+            states = [self._stacks.query(start, start + size_us, self._pane, ordered) for start in starts.tolist()]
+        whole = concat(states)
+        assert whole is not None
+        column = pa.array(np.repeat(starts, [state.num_rows for state in states]))
+        schema = self._aggregator.state_schema([c.WINDOW_START])
+        return pa.RecordBatch.from_arrays([column, *whole.columns], schema=schema)
 
     def _emit_windows(self, starts: Int64s) -> list[Frame]:
-        states = concat(self._window_states(starts))
-        return [] if states is None else self._emit_states(states, final=True)
+        return self._emit_states(self._window_states(starts), final=True) if len(starts) else []
 
     def _emit_updates(self) -> list[Frame]:
         pending = self._log.take_pending(self.clock_us)
         if pending is None or not pending.num_rows:
             return []
-        states = concat(self._window_states(np.unique(int64s(pending, c.WINDOW_START))))
-        assert states is not None
+        states = self._window_states(np.unique(int64s(pending, c.WINDOW_START)))
         return self._emit_states(_semi_join(states, pending, [c.WINDOW_START, *self.plan.key_names]), final=False)
 
     def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:

@@ -31,18 +31,27 @@ class AlignedWindows:
             return cls(spec.size_us, spec.size_us, spec.offset_us, spec.size_us)
         return cls(spec.size_us, spec.slide_us, spec.offset_us, spec.pane_us)
 
-    def pane_of(self, ts: Int64s) -> Int64s:
-        """Start of the pane that contains each instant."""
-        return self._floor(ts, self.pane_us)
-
     def last_start(self, ts: Int64s) -> Int64s:
         """Start of the latest window that begins at or before each instant. With gaps it may not contain it."""
         return self._floor(ts, self.slide_us)
 
+    @property
+    def has_gaps(self) -> bool:
+        return self.slide_us > self.size_us
+
+    def pane_number(self, ts: Int64s) -> Int64s:
+        """Panes in order of time as consecutive numbers: what grouping by pane is fast with."""
+        return (ts - self.offset_us) // self.pane_us
+
+    def pane_start(self, numbers: Int64s) -> Int64s:
+        return numbers * self.pane_us + self.offset_us
+
+    def next_start(self, us: int) -> int:
+        """Start of the first window that begins after an instant."""
+        return us - (us - self.offset_us) % self.slide_us + self.slide_us
+
     def in_gap(self, ts: Int64s) -> Bools:
         """Instants that no window contains (slide larger than size)."""
-        if self.slide_us <= self.size_us:
-            return np.zeros(len(ts), bool)
         return ts - self.last_start(ts) >= self.size_us
 
     def windows_of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
@@ -56,5 +65,5 @@ class AlignedWindows:
         return np.concatenate(positions), np.concatenate(starts)
 
     def _floor(self, ts: Int64s, width_us: int) -> Int64s:
-        shifted = ts - self.offset_us
-        return ts - np.mod(shifted, width_us)
+        # Not by the remainder, because numpy divides by a constant three times faster than it takes remainders.
+        return (ts - self.offset_us) // width_us * width_us + self.offset_us
