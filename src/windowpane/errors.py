@@ -149,6 +149,10 @@ class SinkError(WindowpaneError):
     """A sink could not take what was written to it."""
 
 
+class SparkError(WindowpaneError):
+    """Spark did not start, or stopped the query for a reason of its own."""
+
+
 class InternalError(WindowpaneError):
     """A bug of ours: an invariant did not hold."""
 

@@ -103,6 +103,31 @@ def explain(
             out.write(explain_pipeline(pipeline, transform, chosen, as_json=as_json))
 
 
+@app.command(
+    epilog="Examples:\n\n  windowpane run\n\n  windowpane run jobs/pipeline.toml --drain\n\n"
+    "  windowpane run --trigger 10s --json > progress.jsonl",
+)
+def run(
+    pipeline: PipelineFile = None,
+    *,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Process what is there, then emit every open window and finish for good.")
+    ] = False,
+    trigger: Annotated[
+        str | None,
+        typer.Option("--trigger", metavar="WHEN", help="as_fast_as_possible, available_now, or an interval: 10s."),
+    ] = None,
+    transform: TransformName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line per micro-batch, and a last one.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a pipeline on Spark. Ctrl-C stops it; it goes on where it stopped when it is run again."""
+    with reporting(as_json=as_json, debug=debug):
+        from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
+
+        run_pipeline(pipeline, RunOptions(transform, trigger, drain=drain, as_json=as_json))
+
+
 @app.command(epilog="Example:\n\n  windowpane init hot && cd hot && windowpane check")
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write it; made if it is not there.")] = Path(),

@@ -1,5 +1,19 @@
-"""Runs pipelines: load, plan, start, drain, stop."""
+"""Runs pipelines: load, plan, start, drain, stop. Spark is loaded with `Pipeline`, not with this package."""
 
-from windowpane.runtime.pipeline import Pipeline, RunningPipeline
+from __future__ import annotations
 
-__all__ = ["Pipeline", "RunningPipeline"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windowpane.runtime.pipeline import Pipeline
+    from windowpane.runtime.running import RunningPipeline, RunningTransform
+
+__all__ = ["Pipeline", "RunningPipeline", "RunningTransform"]
+_HOMES = {"Pipeline": "pipeline", "RunningPipeline": "running", "RunningTransform": "running"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -6,6 +6,7 @@ import difflib
 import fcntl
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -105,20 +106,37 @@ class RunLock:
     def acquire(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as held:
+        if not self._locked(self._file, fcntl.LOCK_EX, tries=5):
             self._file.close()
             raise StateError(
                 "CHECKPOINT_IN_USE",
                 f"another process runs on the checkpoint {self._path.parent}",
                 "stop it first: windowpane stop",
-            ) from held
+            )
+
+    def held(self) -> bool:
+        """Whether a process runs here right now."""
+        if not self._path.exists():
+            return False
+        with self._path.open(encoding="utf-8") as probe:
+            return not self._locked(probe, fcntl.LOCK_SH, tries=1)
 
     def release(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    @staticmethod
+    def _locked(file: IO[str], kind: int, tries: int) -> bool:
+        """Several tries pass over the moment in which another process only asks whether the lock is held."""
+        for left in reversed(range(tries)):
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(0.05 if left else 0)
+            else:
+                return True
+        return False
 
 
 def _clauses(sql: str) -> list[str]:

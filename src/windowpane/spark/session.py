@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -30,23 +33,47 @@ DEFAULTS = {
 """What windowpane sets where the user sets nothing."""
 
 
-def create_session(settings: SparkSettings, shards: int | None = None) -> SparkSession:
-    """A session by `[spark]`. Workers run the interpreter of the driver, so that they find the same packages."""
+def create_session(settings: SparkSettings, shards: int | None = None, *, log: Path | None = None) -> SparkSession:
+    """A session by `[spark]`. Workers run the interpreter of the driver, so that they find the same packages.
+
+    With `log`, everything that the JVM and the Python workers print goes to that file.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(settings.app_name or "windowpane")
-    builder = builder.master(settings.master or os.environ.get("MASTER") or "local[*]")
+    config = _configuration(settings)
+    if shards is not None:
+        config["spark.sql.shuffle.partitions"] = str(shards)
+    if log is not None:
+        _launch_logged(config, log)
+    builder = SparkSession.builder
+    for name, value in config.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _configuration(settings: SparkSettings) -> dict[str, str]:
     config = DEFAULTS | settings.spark_config
+    config["spark.app.name"] = settings.app_name or "windowpane"
+    config["spark.master"] = settings.master or os.environ.get("MASTER") or "local[*]"
     if settings.packages:
         config["spark.jars.packages"] = ",".join(settings.packages)
     if settings.jars:
         config["spark.jars"] = ",".join(settings.jars)
-    if shards is not None:
-        config["spark.sql.shuffle.partitions"] = str(shards)
+    return config
+
+
+def _launch_logged(config: dict[str, str], log: Path) -> None:
+    """Start the JVM with its output in a file. The JVM starts the workers, and theirs passes through it."""
+    if SparkContext._gateway is not None:  # noqa: SLF001  # this process has a JVM already, and its output a place
+        return
+    conf = SparkConf(loadDefaults=False)
     for name, value in config.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+        conf.set(name, value)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # what SparkContext itself calls
 
 
 def prepare_session(spark: SparkSession, shards: int) -> None:

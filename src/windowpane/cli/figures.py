@@ -1,0 +1,71 @@
+"""A running pipeline's figures in words: one line per transform, and the accounting as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from windowpane.time import format_instant
+
+SECOND_US = 1_000_000
+MEANINGS = {
+    "aggregated": "in a result, or in a window that is still open",
+    "filtered": "did not pass WHERE",
+    "late": "came after all their windows had closed",
+    "error": "could not be read or computed",
+    "duplicate": "had come before",
+    "evicted": "of groups beyond max_groups",
+    "no_window": "belong to no window",
+    "buffered": "held until time has passed them",
+}
+"""The places where a row can end, in the order of the accounting identity."""
+
+
+def status_line(name: str, transform: Mapping[str, Any]) -> str:
+    """One line that fits 80 columns: what matters most stands first."""
+    totals = transform["totals"]
+    parts = [f"{name}: {transform['rows_per_second']:,.0f} rows/s", f"{totals['in']:,} rows"]
+    parts += [f"{transform['open_windows']:,} open", f"{totals['late']:,} late", f"{totals['error']:,} errors"]
+    if transform["watermark_us"] is not None:
+        parts.append(f"at {instant(transform['watermark_us'])} ({lag(transform['watermark_lag_us'])})")
+    parts.append(f"batch {transform['batch_id']}: {transform['seconds']:.1f} s")
+    return " · ".join(parts)
+
+
+def instant(us: int) -> str:
+    """`2024-05-01 12:00:48`, with a fraction only where there is one."""
+    return format_instant(us).replace("T", " ").replace(".000000", "").removesuffix("Z")
+
+
+def lag(us: int) -> str:
+    """How far something is behind now, roughly."""
+    seconds = us / SECOND_US
+    if seconds < 0:
+        return f"{lag(-us).removesuffix(' behind')} ahead"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{math.floor(seconds / size):,} {unit} behind"
+    return f"{seconds:.0f} s behind" if seconds >= 10 else f"{seconds:.1f} s behind"
+
+
+def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, str]) -> Table:
+    """Every kind with its count, what it means, where its rows went, and the sum, which is what was read."""
+    table = Table(title=f"{name}: where every row went", title_justify="left", title_style="bold", show_footer=True)
+    table.add_column("", footer="= read")
+    table.add_column("rows", justify="right", footer=f"{totals['in']:,}")
+    table.add_column("", footer=proof(totals), overflow="fold")
+    for kind, meaning in MEANINGS.items():
+        count = totals.get(kind, 0)
+        route = f", to {routes[kind]}" if count and kind in routes else ""
+        table.add_row(kind, f"{count:,}", meaning + route, style=None if count else "dim")
+    return table
+
+
+def proof(totals: Mapping[str, int]) -> str:
+    """`adds up: 13 = 10 + 1 + 1 + 1`; rows that are buffered are part of the sum."""
+    counts = [totals.get(kind, 0) for kind in MEANINGS]
+    told = " + ".join(f"{count:,}" for count in counts if count) or "0"
+    return f"{'adds up' if sum(counts) == totals['in'] else 'DOES NOT ADD UP'}: {totals['in']:,} = {told}"

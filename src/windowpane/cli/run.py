@@ -1,0 +1,104 @@
+"""`windowpane run`: plan, start Spark, show how it goes, end in the way that was asked for, and give the account."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from windowpane.cli.figures import accounting_table
+from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
+from windowpane.config import METRICS_ONLY, PipelineConfig, Trigger, find_pipeline, load_pipeline, parse_options
+from windowpane.plan.pipeline import plan_pipeline
+from windowpane.runtime.control import Requests
+from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.status import Board, named
+
+if TYPE_CHECKING:
+    from windowpane.runtime.pipeline import Pipeline
+
+_GO_ON = "start it again to go on where it stopped"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line says beside the file."""
+
+    transform: str | None = None
+    trigger: str | None = None
+    drain: bool = False
+    as_json: bool = False
+
+
+def run_pipeline(path: Path | None, options: RunOptions) -> None:
+    """Run until it ends; raises the error it ended with."""
+    config = load_pipeline(path or find_pipeline())
+    plans = plan_pipeline(config, options.transform)
+    trigger = _trigger(options)
+    progress = _progress(options)
+    # py4j logs every connection that breaks when Spark stops; what matters reaches the user as an error.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    progress.say("starting Spark …")
+    from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415  # after the plan: mistakes need no Spark
+
+    pipeline = Pipeline(config, plans, trigger=trigger)
+    with redirect_stdout(progress.stdout):
+        outcome, board = _run(pipeline, progress, drain=options.drain)
+    _conclude(config, outcome, board, progress, as_json=options.as_json)
+
+
+def _run(pipeline: Pipeline, progress: Progress, *, drain: bool) -> tuple[str, Board]:
+    from windowpane.runtime.supervision import signals, supervise  # noqa: PLC0415  # needs Spark
+
+    try:
+        running = pipeline.start(watch=progress.heard)
+        with signals() as asked_to_stop:
+            progress.watch(running.board)
+            requests = Requests(pipeline.folder)
+            outcome = supervise(running, requests, asked_to_stop=asked_to_stop, drain=drain, tick=progress.tick)
+    finally:
+        progress.close()
+    return outcome, running.board
+
+
+def _trigger(options: RunOptions) -> Trigger | None:
+    if options.trigger is not None:
+        return parse_options({"trigger": options.trigger}).trigger
+    return Trigger("available_now") if options.drain else None
+
+
+def _progress(options: RunOptions) -> Progress:
+    if options.as_json:
+        return JsonProgress(sys.stdout)
+    return LiveProgress(sys.stderr) if sys.stderr.isatty() else LinesProgress(sys.stderr)
+
+
+def _conclude(config: PipelineConfig, outcome: str, board: Board, progress: Progress, *, as_json: bool) -> None:
+    folder = pipeline_folder(config)
+    if as_json:
+        final = {"event": "end", "outcome": outcome} | board.document()
+        sys.stdout.write(json.dumps(final) + "\n")
+        return
+    console = Console(stderr=True, highlight=False)
+    for name, entry in board.entries.items():
+        console.print(accounting_table(name, named(entry.totals), _routes(config, name)))
+    left = sum(entry.open_windows for entry in board.entries.values())
+    still_open = f"{left:,} open windows stay" if left != 1 else "1 open window stays"
+    progress.say(
+        {
+            "drained": f"Ended gracefully: every window was emitted, and the checkpoint {folder} is finished.",
+            "exhausted": f"All input is processed. {still_open} in the checkpoint {folder}; {_GO_ON}.",
+            "stopped": f"Stopped. {still_open} in the checkpoint {folder}; {_GO_ON}.",
+        }[outcome]
+    )
+
+
+def _routes(config: PipelineConfig, transform: str) -> dict[str, str]:
+    routes = config.transforms[transform].side_output.routes()
+    return {kind: route.sink for kind, route in routes.items() if route.sink != METRICS_ONLY}

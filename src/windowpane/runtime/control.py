@@ -1,0 +1,59 @@
+"""Requests from another process: a small file in the checkpoint that the running pipeline looks for."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from windowpane.errors import StateError
+from windowpane.runtime.checkpoint import RunLock
+from windowpane.runtime.status import read_status
+from windowpane.spark.ledger import write_whole
+
+Request: TypeAlias = Literal["drain", "stop"]
+REQUEST_FILE = "control.json"
+_POLL_SECONDS = 0.1
+
+
+class Requests:
+    """The running pipeline's side."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / REQUEST_FILE
+        self._path.unlink(missing_ok=True)
+
+    def take(self) -> Request | None:
+        """The request that has come, once."""
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            content = {}
+        self._path.unlink(missing_ok=True)
+        asked = content.get("request") if isinstance(content, dict) else None
+        return asked if asked in ("drain", "stop") else None
+
+
+def ask(folder: Path, request: Request, timeout: float) -> str:
+    """Ask the pipeline that runs on `folder`, wait until it has ended, and give the state it ended in."""
+    lock = RunLock(folder)
+    if not lock.held():
+        raise StateError(
+            "NOT_RUNNING", f"nothing runs on the checkpoint {folder}", "windowpane status says what was there last"
+        )
+    write_whole(folder / REQUEST_FILE, json.dumps({"request": request, "pid": os.getpid()}))
+    deadline = time.monotonic() + timeout
+    while lock.held():
+        if time.monotonic() > deadline:
+            raise StateError(
+                "NO_ANSWER",
+                f"the pipeline on {folder} has not ended within {timeout:g} s; the request stands",
+                "wait longer with --timeout, or look at it with windowpane status",
+            )
+        time.sleep(_POLL_SECONDS)
+    (folder / REQUEST_FILE).unlink(missing_ok=True)
+    return str((read_status(folder) or {}).get("state", "stopped"))

@@ -1,0 +1,59 @@
+"""What Spark raises, turned into one error of ours: what went wrong in a line, and where the rest can be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from windowpane import errors
+from windowpane.errors import SparkError, WindowpaneError
+
+_OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")
+_PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_WRAPPING = ("Traceback (most recent call last)", "Py4JJavaError", "StreamingQueryException", "PythonException")
+
+
+def spark_failure(failed: BaseException, transform: str | None = None, log: Path | None = None) -> WindowpaneError:
+    """The error of ours that Spark has wrapped, also one that a worker raised; else a SparkError with the cause."""
+    if isinstance(failed, WindowpaneError):
+        return failed
+    text = str(failed)
+    ours = _OURS_IN_A_WORKER.search(text)
+    if ours is not None:
+        return _rebuilt(ours.group(1), ours.group(2), ours.group(3))
+    what = f"transform `{transform}` stopped" if transform else "Spark could not run the pipeline"
+    return SparkError("SPARK_FAILED", f"{what}: {_cause(failed, text)}", _see(log))
+
+
+def start_failure(failed: BaseException, log: Path | None) -> SparkError:
+    """Spark itself did not start."""
+    last = _last_line(log)
+    return SparkError("SPARK_START", f"Spark did not start: {last or _cause(failed, str(failed))}", _see(log))
+
+
+def _rebuilt(kind: str, code: str, message: str) -> WindowpaneError:
+    """The class by its name; a class that needs more than code and message is shown as the base."""
+    found = getattr(errors, kind, WindowpaneError)
+    known = isinstance(found, type) and issubclass(found, WindowpaneError)
+    return found(code, message) if known else WindowpaneError(code, message)
+
+
+def _cause(failed: BaseException, text: str) -> str:
+    """The innermost Python error in the text, else its first line that says something."""
+    inner = [match for match in _PYTHON_ERROR.finditer(text) if not match.group(1).startswith(_WRAPPING)]
+    if inner:
+        return f"{inner[-1].group(1)}: {inner[-1].group(2)}".strip()
+    lines = (line.strip() for line in text.splitlines())
+    told = (line for line in lines if line and not line.startswith(_WRAPPING))
+    return next(told, type(failed).__name__)
+
+
+def _last_line(log: Path | None) -> str | None:
+    if log is None or not log.exists():
+        return None
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else None
+
+
+def _see(log: Path | None) -> str | None:
+    return f"Spark's log has the rest: {log}" if log is not None else None

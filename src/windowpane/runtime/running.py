@@ -1,0 +1,162 @@
+"""A started pipeline: its streaming queries, how they are waited for, ended gracefully and stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from windowpane.config import Trigger
+from windowpane.plan.build import Plan
+from windowpane.runtime.checkpoint import Checkpoint, RunLock
+from windowpane.runtime.failures import spark_failure
+from windowpane.runtime.status import Board
+from windowpane.spark.batch import BatchRunner
+from windowpane.spark.dataflow import Dataflow
+from windowpane.spark.ending import end_batch
+from windowpane.spark.ledger import Entry
+
+AVAILABLE_NOW = Trigger("available_now")
+_POLL_SECONDS = 0.25
+
+
+@dataclass
+class RunningTransform:
+    """One transform's streaming query."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+    dataflow: Dataflow
+    runner: BatchRunner
+    log: Path | None = None
+    query: StreamingQuery = field(init=False)
+    _raised: Exception | None = field(init=False, default=None)
+    """What the last micro-batch raised here on the driver: Spark would give its text alone."""
+
+    def begin(self, trigger: Trigger) -> None:
+        """Start the query from its checkpoint."""
+        last = self.checkpoint.last_committed()
+        self.runner.tell_watermark(last, self.checkpoint.ledger.read(last))
+        writer = self.dataflow.packed.writeStream.outputMode("append").queryName(self.plan.transform)
+        writer = writer.option("checkpointLocation", self.checkpoint.spark).foreachBatch(self._run_batch)
+        if trigger.kind == "available_now":
+            writer = writer.trigger(availableNow=True)
+        elif trigger.every_us:
+            writer = writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
+        self._raised = None
+        self.query = writer.start()
+
+    def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
+        try:
+            self.runner.run(packed, batch_id)
+        except Exception as raised:
+            self._raised = raised
+            raise
+
+    def ended(self, seconds: float | None = None) -> bool:
+        """Whether the query has ended by itself, within `seconds` if given; raises the reason if it has failed."""
+        try:
+            if seconds is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type]  # takes fractions too
+        except PySparkException as failed:
+            raise spark_failure(self._raised or failed, self.plan.transform, self.log) from failed
+
+    def drain(self) -> Entry | None:
+        """Process what is there, emit everything open, then never start again."""
+        if self.query.isActive:
+            self.query.stop()
+            self.begin(AVAILABLE_NOW)
+        self.ended()
+        last = self.checkpoint.last_committed()
+        entry = self.checkpoint.ledger.read(last)
+        if entry is not None:
+            spark = self.runner.spark
+            packed = end_batch(spark, self.checkpoint.spark, self.dataflow.stages, last, entry.clock_us)
+            self.runner.run(packed, last + 1, final=True)
+        self.checkpoint.finish(last + 1)
+        return self.checkpoint.ledger.read(last + 1)
+
+
+class RunningPipeline:
+    """A started pipeline. `drain` ends it gracefully, `stop` quickly: then it can be started again."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        transforms: list[RunningTransform],
+        lock: RunLock,
+        board: Board,
+        *,
+        owns_session: bool,
+    ) -> None:
+        self.spark, self.transforms, self.board = spark, transforms, board
+        self._lock, self._owns_session = lock, owns_session
+
+    @property
+    def active(self) -> bool:
+        return any(transform.query.isActive for transform in self.transforms)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until all transforms have ended by themselves (available_now). False when time is up.
+
+        Raises what a transform failed with; the others go on until `stop`.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            running = [transform for transform in self.transforms if not transform.ended(1e-3)]
+            if not running:
+                return True
+            left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - time.monotonic())
+            if left <= 1e-3:
+                return False
+            running[0].ended(left)
+
+    def status(self) -> dict[str, Entry | None]:
+        """The last ledger entry of each transform."""
+        return {transform.plan.transform: transform.checkpoint.ledger.last() for transform in self.transforms}
+
+    def drain(self) -> dict[str, Entry | None]:
+        """Graceful end: what is there is processed, every open window emitted, and the checkpoint finished."""
+        self.board.become("draining")
+        try:
+            ended = {transform.plan.transform: transform.drain() for transform in self.transforms}
+        except Exception as failed:
+            raise self.fail(failed) from failed
+        self.board.become("finished")
+        self._close()
+        return ended
+
+    def stop(self) -> None:
+        """Quick stop: nothing is emitted, everything stays in the checkpoint."""
+        self._stop_queries()
+        self.board.become("stopped")
+        self._close()
+
+    def fail(self, failed: BaseException) -> Exception:
+        """Stop what still runs after a failure, and give the error to show."""
+        log = self.transforms[0].log if self.transforms else None
+        reason = spark_failure(failed, None, log)
+        self._stop_queries()
+        self.board.become("failed", reason.as_dict())
+        self._close()
+        return reason
+
+    def _stop_queries(self) -> None:
+        for transform in self.transforms:
+            with contextlib.suppress(PySparkException):  # a query that has failed says so again when it is stopped
+                transform.query.stop()
+
+    def _close(self) -> None:
+        for transform in self.transforms:
+            for sink in [*transform.runner.sinks, *(sink for sink, _ in transform.runner.side_sinks.values())]:
+                sink.close()
+        if self._owns_session:
+            self.spark.stop()
+        self._lock.release()

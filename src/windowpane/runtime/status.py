@@ -1,0 +1,125 @@
+"""What a running pipeline tells of itself: kept in `status.json` in its checkpoint, for other processes to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from windowpane.errors import StateError
+from windowpane.spark.ledger import Entry, write_whole
+
+FORMAT = 1
+STATUS_FILE = "status.json"
+REFRESH_SECONDS = 2.0
+RATE_SECONDS = 10.0
+"""Rows per second are taken over this long."""
+
+State: TypeAlias = Literal["starting", "running", "draining", "stopped", "finished", "failed"]
+
+
+class Board:
+    """Gathers the last micro-batch of each transform and writes the status file. Called from several threads."""
+
+    def __init__(self, folder: Path, file: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._clock = folder / STATUS_FILE, clock
+        self._lock = threading.Lock()
+        self._written = 0.0
+        self._recent: dict[str, deque[tuple[float, int]]] = {}
+        self.state: State = "starting"
+        self.error: dict[str, object] | None = None
+        self.entries: dict[str, Entry] = {}
+        self._about = {"format": FORMAT, "file": file, "pid": os.getpid(), "started_us": _now_us()}
+
+    def begin(self, transform: str, entry: Entry | None) -> None:
+        """A transform starts, maybe after earlier batches."""
+        self._recent[transform] = deque([(self._clock(), 0)])
+        if entry is not None:
+            self.entries[transform] = entry
+
+    def note(self, transform: str, entry: Entry) -> None:
+        """A micro-batch is done."""
+        with self._lock:
+            self.entries[transform] = entry
+            self._recent.setdefault(transform, deque()).append((self._clock(), entry.accounting["in_"]))
+        self.write()
+
+    def become(self, state: State, error: dict[str, object] | None = None) -> None:
+        self.state, self.error = state, error
+        self.write()
+
+    def refresh(self) -> None:
+        """Write again if the last time is a while ago, so that a reader can tell that the process is alive."""
+        if self._clock() - self._written >= REFRESH_SECONDS:
+            self.write()
+
+    def rows_per_second(self, transform: str) -> float:
+        """Over the last seconds, from the end of one batch to now."""
+        with self._lock:
+            recent = self._recent.get(transform)
+            if not recent:
+                return 0.0
+            now = self._clock()
+            while len(recent) > 1 and now - recent[1][0] > RATE_SECONDS:
+                recent.popleft()
+            rows = sum(count for when, count in list(recent)[1:])
+            return rows / max(now - recent[0][0], 1e-3)
+
+    def document(self) -> dict[str, Any]:
+        transforms = {name: self._transform(name, entry) for name, entry in self.entries.items()}
+        own = {"state": self.state, "error": self.error, "updated_us": _now_us(), "transforms": transforms}
+        return self._about | own
+
+    def _transform(self, name: str, entry: Entry) -> dict[str, Any]:
+        return describe_entry(entry) | {"rows_per_second": round(self.rows_per_second(name), 1)}
+
+    def write(self) -> None:
+        with self._lock:
+            self._written = self._clock()
+        document = json.dumps(self.document(), indent=1)
+        with self._lock:
+            write_whole(self._path, document)
+
+
+def describe_entry(entry: Entry) -> dict[str, Any]:
+    """A micro-batch for people and scripts: `in` under its own name, the watermark's lag behind now."""
+    lag = None if entry.watermark_us is None else _now_us() - entry.watermark_us
+    return {
+        "batch_id": entry.batch_id,
+        "rows": entry.accounting["in_"],
+        "results": entry.results,
+        "watermark_us": entry.watermark_us,
+        "watermark_lag_us": lag,
+        "held_by": entry.held_by,
+        "open_windows": entry.open_windows,
+        "seconds": entry.seconds,
+        "accounting": named(entry.accounting),
+        "totals": named(entry.totals),
+        "final": entry.final,
+    }
+
+
+def named(counts: dict[str, int]) -> dict[str, int]:
+    """Counts by the names of the accounting identity; `in` is a keyword in Python alone."""
+    return {name.rstrip("_"): count for name, count in counts.items()}
+
+
+def read_status(folder: Path) -> dict[str, Any] | None:
+    """What was last written, None when nothing has ever run here."""
+    path = folder / STATUS_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as broken:
+        raise StateError("STATUS_CORRUPT", f"{path} cannot be read: {broken}") from broken
+    return dict(content)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
