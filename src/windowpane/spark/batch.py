@@ -85,9 +85,20 @@ class BatchRunner:
             for sink in self.sinks:
                 sink.write(SinkBatch(entry.batch_id, results))
         for sink, documents in self.side_sinks.values():
-            if any(entry.side.get(kind) for kind in documents.kinds):
-                rows = packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
-                sink.write(SinkBatch(entry.batch_id, rows, documents=True))
+            records = self._side_records(packed, entry, documents)
+            if records is not None:
+                sink.write(SinkBatch(entry.batch_id, records, documents=True))
+
+    def _side_records(self, packed: DataFrame, entry: Entry, documents: SideDocuments) -> DataFrame | None:
+        """Side rows of these kinds, and among the errors the emissions that cannot be evaluated."""
+        records = None
+        if any(entry.side.get(kind) for kind in documents.kinds):
+            records = packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+        if entry.results and "error" in documents.kinds:
+            bad = self.dataflow.results.error_documents(packed, entry.clock_us, entry.watermark_us)
+            if bad is not None:
+                records = bad if records is None else records.unionAll(bad)
+        return records
 
 
 def _one(watermarks: list[object], otherwise: int | None) -> int | None:

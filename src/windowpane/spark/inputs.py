@@ -6,27 +6,28 @@ What comes out has just the columns that cross to Python, times as int64 microse
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windowpane.core import columns as c
-from windowpane.errors import InternalError
+from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
+from windowpane.plan.columns import quote
 from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.steps import TimeStep
+from windowpane.plan.steps import SOURCE_TIME, TimeStep
 from windowpane.spark.near import CLOCK
-from windowpane.sql.query import Relation
+from windowpane.sql.query import Relation, StaticJoin
 
 CORRUPT = "_corrupt_record"
 """The text of a record that the source could not read; only file sources that can tell have it."""
 NOW = "unix_micros(current_timestamp())"
 """In a streaming query Spark records the micro-batch's timestamp, and a replayed batch gets the same one."""
-_BRANCH_KEEP = "_branch_keep"
-_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, c.SHARD, CORRUPT, c.EVENT, _BRANCH_KEEP, "_source_ts")
+_KEEP, _BRANCH_ERROR, _MATCHED = "_from_keep", "_branch_error", "_matched"
+_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, c.SHARD, CORRUPT, c.EVENT, _KEEP, SOURCE_TIME)
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ class InputFrame:
         parts = []
         if CORRUPT in source.columns:
             parts.append(f"CASE WHEN {CORRUPT} IS NOT NULL THEN 'decode_error' END")
-        if physical.TIME_ERROR in source.columns:
-            parts.append(physical.TIME_ERROR)
+        parts += [name for name in (physical.TIME_ERROR, _BRANCH_ERROR) if name in source.columns]
         if project.error is not None:
-            parts.append(project.error.text)
+            kept = f"coalesce({_KEEP}, FALSE)" if _KEEP in source.columns else None
+            parts.append(f"CASE WHEN {kept} THEN {project.error.text} END" if kept else project.error.text)
         return None if not parts else f"coalesce({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
     def _detail(self, source: DataFrame) -> str:
@@ -79,7 +80,7 @@ class InputFrame:
 
     def _extras(self, source: DataFrame, project: physical.PhysicalProject) -> list[tuple[str, str]]:
         keep = [project.where] if project.where else []
-        keep += [_BRANCH_KEEP] if _BRANCH_KEEP in source.columns else []
+        keep += [_KEEP] if _KEEP in source.columns else []
         found = []
         if keep:
             where = next((column.expr.text for column in project.columns if column.name == project.where), None)
@@ -91,7 +92,10 @@ class InputFrame:
     def _source(self, node: PlanNode) -> DataFrame:
         match node:
             case physical.PhysicalDataSource():
-                return self.stream(node.stream)
+                opened = self.stream(node.stream)
+                if c.SHARD in opened.columns or find(self.root, physical.PhysicalUnion) is None:
+                    return opened
+                return opened.withColumn(c.SHARD, F.lit(f"{node.stream}/0"))
             case physical.PhysicalEventTime():
                 return self._with_time(self._source(node.child), node.steps)
             case physical.PhysicalUnion():
@@ -109,51 +113,91 @@ class InputFrame:
         columns: dict[str, str] = {physical.EVENT_TIME: time}
         last = steps[-1]
         if last.on_failure == "error":
-            missing = f"CASE WHEN ({last.text}) IS NULL THEN 'event_time_null' ELSE 'event_time_parse' END"
+            absent = f"({last.error}) IS NULL AND ({last.text}) IS NULL" if last.error else f"({last.text}) IS NULL"
+            missing = f"CASE WHEN {absent} THEN 'event_time_null' ELSE 'event_time_parse' END"
             columns[physical.TIME_ERROR] = f"CASE WHEN {time} IS NULL THEN {missing} END"
         return source.withColumns({name: F.expr(text) for name, text in columns.items()})
 
     def _value(self, source: DataFrame, step: TimeStep) -> str:
         if step.origin == "processing_time":
             return NOW
-        kind = source.selectExpr(f"{step.text} AS v").schema["v"].dataType.simpleString().upper()
-        return self.types.resolve(step.type).parser.spark_sql(step.text, kind)
+        kind = step.column_type or source.selectExpr(f"{step.text} AS v").schema["v"].dataType.simpleString().upper()
+        value = self.types.resolve(step.type).parser.spark_sql(step.text, kind)
+        return f"CASE WHEN ({step.error}) IS NULL THEN {value} END" if step.error else value
 
     def _branch(self, source: DataFrame, node: physical.PhysicalBranch) -> DataFrame:
-        columns = [f"{expr.text} AS `{name}`" for name, expr in node.projection]
+        guard = f"({node.error.text}) IS NULL" if node.error else None
+        columns = [
+            f"{f'CASE WHEN {guard} THEN {expr.text} END' if guard else expr.text} AS `{name}`"
+            for name, expr in node.projection
+        ]
         columns += [name for name in _HIDDEN if name in source.columns]
         if node.where is not None:
-            columns.append(f"{node.where.text} AS {_BRANCH_KEEP}")
+            columns.append(
+                f"{f'CASE WHEN {guard} THEN {node.where.text} END' if guard else node.where.text} AS {_KEEP}"
+            )
+        if node.error is not None:
+            columns.append(f"{node.error.text} AS {_BRANCH_ERROR}")
         return source.selectExpr(*columns)
 
     def _union(self, branches: list[DataFrame]) -> DataFrame:
         whole = branches[0]
         for branch in branches[1:]:
             whole = whole.unionByName(branch, allowMissingColumns=True)
-        if _BRANCH_KEEP in whole.columns:
-            whole = whole.withColumn(_BRANCH_KEEP, F.coalesce(F.col(_BRANCH_KEEP), F.lit(True)))
+        if _KEEP in whole.columns:
+            whole = whole.withColumn(_KEEP, F.coalesce(F.col(_KEEP), F.lit(True)))
         return whole
 
     def _joined(self, source: DataFrame, node: physical.PhysicalStaticJoin) -> DataFrame:
-        """Spark does the join: the table under its own name, columns that clash under their new ones."""
+        """Spark does the join. A stream row without a partner has been read, so it stays as a filtered row."""
         join = node.join
         stream_view, table_view = (f"wp_{uuid.uuid4().hex}" for _ in range(2))
+        kind, _, rest = join.text.partition("JOIN ")
+        table = self.table(join.table)
+        if "SEMI" in kind or "ANTI" in kind:
+            table = table.select(*self._compared(join)).distinct()
         source.createOrReplaceTempView(stream_view)
-        self.table(join.table).createOrReplaceTempView(table_view)
-        own = [f"{self.relation.alias}.`{name}`" for name in source.columns]
-        clause = join.text.replace(f"JOIN {join.table}", f"JOIN {table_view}", 1)
-        if f"AS {join.alias}" not in clause:
-            clause = clause.replace(table_view, f"{table_view} AS {join.alias}", 1)
+        table.withColumn(_MATCHED, F.lit(True)).createOrReplaceTempView(table_view)
+        found = next((word for word in (" ON ", " USING ") if word in rest), None)
+        condition = rest[rest.index(found) :] if found else ""
+        stream, alias = quote(self.relation.alias), quote(join.alias)
+        kept = self._partner(kind.strip(), f"{alias}.{_MATCHED}")
+        if _KEEP in source.columns:
+            kept = f"coalesce({stream}.{_KEEP}, TRUE) AND {kept}"
+        own = [f"{stream}.{quote(name)}" for name in source.columns if name != _KEEP]
+        columns = [*own, *self._table_columns(node, kind), f"{kept} AS {_KEEP}"]
+        sql = f"SELECT {', '.join(columns)} FROM {stream_view} AS {stream} LEFT JOIN {table_view} AS {alias}"
+        return self.spark.sql(f"{sql}{condition or ' ON TRUE'}")
+
+    def _compared(self, join: StaticJoin) -> list[str]:
+        """The table's columns that a semi or anti join compares: distinct, a row has at most one partner in them."""
+        if join.using_columns:
+            return list(join.using_columns)
+        condition = join.text.partition(" ON ")[2]
+        sides = [side.strip("() ") for pair in condition.split(" AND ") for side in pair.split(" = ")]
+        if len(sides) != 2 * len(condition.split(" AND ")):
+            raise PlanError(
+                "UNSUPPORTED_JOIN", f"`{join.text}` compares by something else than equality",
+                "a semi or anti join takes USING (…), or ON with equalities joined by AND",
+            )  # fmt: skip
+        prefix = f"{quote(join.alias)}."
+        return [side.removeprefix(prefix).strip("`") for side in sides if side.startswith(prefix)]
+
+    def _partner(self, kind: str, matched: str) -> str:
+        """Whether a row is kept, by the kind of join."""
+        if kind == "LEFT":
+            return "TRUE"
+        return f"{matched} IS NULL" if "ANTI" in kind else f"{matched} IS NOT NULL"
+
+    def _table_columns(self, node: physical.PhysicalStaticJoin, kind: str) -> list[str]:
+        """Columns of the table, under new names where they clash."""
+        if "SEMI" in kind or "ANTI" in kind:
+            return []
+        join = node.join
         taken = {(alias, column): name for name, alias, column in self.relation.renamed}
-        theirs = [
-            f"{join.alias}.`{column.name}` AS `{taken.get((join.alias, column.name), column.name)}`"
+        shared = {name.lower() for name in join.using_columns}
+        return [
+            f"{quote(join.alias)}.{quote(column.name)} AS {quote(taken.get((join.alias, column.name), column.name))}"
             for column in join.columns
-            if column.name not in join.using_columns and "SEMI" not in clause and "ANTI" not in clause
+            if column.name.lower() not in shared
         ]
-        sql = f"SELECT {', '.join(own + theirs)} FROM {stream_view} AS {self.relation.alias} {clause}"
-        return self.spark.sql(sql)
-
-
-def stream_shards(streams: Mapping[str, object]) -> dict[str, str]:
-    """Names of the shards of sources that have only one."""
-    return {name: f"{name}/0" for name in streams}

@@ -15,10 +15,13 @@ from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Fr
 from windowpane.core.operators.base import Operator
 from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
+from windowpane.plan.operators import find_aggregation
 from windowpane.spark.far import RESULTS
 from windowpane.spark.unpacking import IDENTITY, Unpack
 from windowpane.sql.query import OrderKey
+from windowpane.time import format_instant
 
+REASON = "_reason"
 _TIMES = {"window_start": c.WINDOW_START, "window_end": c.WINDOW_END, "trigger_time": c.TRIGGER}
 
 
@@ -50,13 +53,49 @@ class ResultFrame:
     schema: pa.Schema
 
     def build(self, packed: DataFrame) -> DataFrame:
-        """Results as the query names them."""
+        """Results as the query names them, without the emissions that cannot be evaluated."""
+        emissions = self._emissions(packed)
+        guard = self._guard()
+        good = emissions if guard is None else emissions.where(f"({guard}) IS NULL")
+        return self._projected(self._ordered(self._having(good)))
+
+    def error_documents(self, packed: DataFrame, clock_us: int, watermark_us: int | None) -> DataFrame | None:
+        """Records of emissions that cannot be evaluated (column `value`); None when nothing in the query can fail."""
+        guard = self._guard()
+        if guard is None:
+            return None
+        window = "CAST(NULL AS STRING)"
+        if c.WINDOW_START in self.schema.names:
+            window = f"named_struct('start', {_rfc3339('window_start')}, 'end', {_rfc3339('window_end')})"
+        watermark = "CAST(NULL AS STRING)" if watermark_us is None else f"'{format_instant(watermark_us)}'"
+        fields = {
+            "kind": "'error'", "reason": REASON, "event_time": "CAST(NULL AS STRING)",
+            "processing_time": f"'{format_instant(clock_us)}'", "watermark": watermark, "window": window,
+            "group_key": self._group_key(), "original_event": "CAST(NULL AS STRING)",
+            "error_detail": "'a column of the result, HAVING or ORDER BY cannot be computed'",
+            "plan_id": f"'{self.plan_id}'", "shard": "CAST(NULL AS INT)",
+        }  # fmt: skip
+        record = ", ".join(f"'{name}', {text}" for name, text in fields.items())
+        bad = self._emissions(packed).selectExpr("*", f"{guard} AS {REASON}").where(f"{REASON} IS NOT NULL")
+        return bad.selectExpr(f"to_json(named_struct({record}), map('ignoreNullFields', 'false')) AS value")
+
+    def _group_key(self) -> str:
+        aggregation = find_aggregation(self.root)
+        if aggregation is None or not aggregation.keys:
+            return "CAST(NULL AS STRING)"
+        return f"struct({', '.join(f'{use.name} AS `{use.label}`' for use in aggregation.keys)})"
+
+    def _guard(self) -> str | None:
+        node = find(self.root, physical.PhysicalFinalProject)
+        return node.error.text if node and node.error else None
+
+    def _emissions(self, packed: DataFrame) -> DataFrame:
         unpacked = (
             packed.where(f"kind = '{RESULTS}'")
             .select("payload")
             .mapInArrow(Unpack(self.plan_id, self.schema).run, self._spark_schema())
         )
-        return self._projected(self._ordered(self._having(unpacked.selectExpr(*self._pseudo_columns()))))
+        return unpacked.selectExpr(*self._pseudo_columns())
 
     def _spark_schema(self) -> StructType:
         fields = [StructField(field.name, from_arrow_type(field.type)) for field in self.schema]
@@ -94,6 +133,10 @@ class ResultFrame:
         node = find(self.root, physical.PhysicalFinalProject)
         assert node is not None
         return frame.selectExpr(*(f"{output.expr.text} AS `{output.name}`" for output in node.outputs))
+
+
+def _rfc3339(column: str) -> str:
+    return f"date_format({column}, \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
 
 
 def _order_key(key: OrderKey) -> str:
