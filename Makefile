@@ -2,7 +2,6 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-EXAMPLE := examples/hot_items/pipeline.toml
 
 .PHONY: help
 help: ## List the targets
@@ -41,9 +40,9 @@ lock: ## Resolve pyproject.toml into requirements.lock (ARGS=--upgrade for newer
 	scripts/lock $(ARGS)
 
 .PHONY: demo
-demo: setup ## Check and explain the example pipeline
-	.venv/bin/windowpane check $(EXAMPLE)
-	.venv/bin/windowpane explain $(EXAMPLE)
+demo: setup ## Run a pipeline over a stream with late, duplicate and corrupt rows, on local Spark (needs Java 17+)
+	@scripts/java
+	@$(PYTHON) examples/demo/demo.py
 
 .PHONY: bench-core
 bench-core: setup ## Measure the core's kernels

@@ -26,6 +26,9 @@ PipelineFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help='Print JSON, errors too: {"error": {…}}.')]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when windowpane itself fails.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait until it has ended.")
+]
 TransformName = Annotated[str | None, typer.Option("--transform", metavar="NAME", help="Only this transform.")]
 
 
@@ -126,6 +129,33 @@ def run(
         from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
 
         run_pipeline(pipeline, RunOptions(transform, trigger, drain=drain, as_json=as_json))
+
+
+@app.command(epilog="Examples:\n\n  windowpane status\n\n  windowpane status jobs/pipeline.toml --json")
+def status(pipeline: PipelineFile = None, *, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Say whether a pipeline runs, and how far it has come."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.status import show_status  # noqa: PLC0415
+
+        out.write(show_status(pipeline, as_json=as_json))
+
+
+@app.command(epilog="Example:\n\n  windowpane drain jobs/pipeline.toml --timeout 600")
+def drain(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
+    """Ask a running pipeline to process what is there, emit every open window and finish for good."""
+    with reporting(as_json=False, debug=debug) as out:
+        from windowpane.cli.status import send_request  # noqa: PLC0415
+
+        out.write(send_request(pipeline, "drain", timeout))
+
+
+@app.command(epilog="Example:\n\n  windowpane stop jobs/pipeline.toml")
+def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
+    """Ask a running pipeline to stop; windowpane run goes on where it stopped."""
+    with reporting(as_json=False, debug=debug) as out:
+        from windowpane.cli.status import send_request  # noqa: PLC0415
+
+        out.write(send_request(pipeline, "stop", timeout))
 
 
 @app.command(epilog="Example:\n\n  windowpane init hot && cd hot && windowpane check")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+from windowpane.cli.figures import text_width
 from windowpane.config import find_pipeline, load_pipeline
 from windowpane.plan.build import Plan
 from windowpane.plan.explain import render_json
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.plan.summary import summarize
-
-WIDTH = 110
 
 
 def check_pipeline(path: Path | None, transform: str | None, *, as_json: bool) -> str:
@@ -39,7 +38,7 @@ def _as_text(plan: Plan) -> str:
     shown = [
         textwrap.fill(
             text,
-            WIDTH,
+            text_width(),
             initial_indent=f"  {label}".ljust(margin),
             subsequent_indent=" " * margin,
             break_long_words=False,

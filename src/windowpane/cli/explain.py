@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from windowpane.cli.figures import text_width
 from windowpane.config import Stream, find_pipeline, load_pipeline, parse_options, parse_stream, parse_table
 from windowpane.errors import ConfigError, SqlError, nearest
 from windowpane.plan.build import plan_query
@@ -41,7 +42,7 @@ def explain_pipeline(path: Path | None, transform: str | None, chosen: tuple[Sec
     structures = [explain_plan(plan, chosen) for plan in plan_pipeline(config, transform)]
     if as_json:
         return config.redact(render_json({"file": config.file, "plans": structures}))
-    return config.redact("\n\n".join(render(structure) for structure in structures))
+    return config.redact("\n\n".join(render(structure, text_width()) for structure in structures))
 
 
 def explain_query(
@@ -56,7 +57,7 @@ def explain_query(
     except SqlError as error:
         error.file = file
         raise
-    return render_json({"file": file, "plans": [structure]}) if as_json else render(structure)
+    return render_json({"file": file, "plans": [structure]}) if as_json else render(structure, text_width())
 
 
 def _explain_text(query: Query, text: str, chosen: tuple[Section, ...]) -> dict[str, object]:

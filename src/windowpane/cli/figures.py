@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from rich.table import Table
 from windowpane.time import format_instant
 
 SECOND_US = 1_000_000
+WIDTH = 110
+"""The widest that text gets, also where nothing says how wide the terminal is."""
 MEANINGS = {
     "aggregated": "in a result, or in a window that is still open",
     "filtered": "did not pass WHERE",
@@ -24,13 +27,18 @@ MEANINGS = {
 """The places where a row can end, in the order of the accounting identity."""
 
 
+def text_width() -> int:
+    """How wide text may be: the terminal's width, so that it is broken between words."""
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
 def status_line(name: str, transform: Mapping[str, Any]) -> str:
-    """One line that fits 80 columns: what matters most stands first."""
+    """One line that fits 80 columns as long as numbers are small: what matters most stands first."""
     totals = transform["totals"]
-    parts = [f"{name}: {transform['rows_per_second']:,.0f} rows/s", f"{totals['in']:,} rows"]
+    parts = [f"{name}: {totals['in']:,} rows, {transform['rows_per_second']:,.0f}/s"]
     parts += [f"{transform['open_windows']:,} open", f"{totals['late']:,} late", f"{totals['error']:,} errors"]
     if transform["watermark_us"] is not None:
-        parts.append(f"at {instant(transform['watermark_us'])} ({lag(transform['watermark_lag_us'])})")
+        parts.append(f"at {instant(transform['watermark_us'])[11:19]}, {lag(transform['watermark_lag_us'])}")
     parts.append(f"batch {transform['batch_id']}: {transform['seconds']:.1f} s")
     return " · ".join(parts)
 

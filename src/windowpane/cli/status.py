@@ -1,0 +1,82 @@
+"""`windowpane status`, `drain` and `stop`: a pipeline that runs in another process, seen through its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from windowpane.cli.figures import MEANINGS, instant, lag, proof
+from windowpane.config import find_pipeline, load_pipeline
+from windowpane.errors import StateError
+from windowpane.runtime.checkpoint import RunLock
+from windowpane.runtime.control import Request, ask
+from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.status import read_status
+
+STALE_SECONDS = 30
+_ENDED = {
+    "stopped": "Stopped. Everything open stays in the checkpoint; windowpane run goes on from there.",
+    "finished": "Ended gracefully: every open window was emitted, and the checkpoint is finished.",
+}
+
+
+def show_status(path: Path | None, *, as_json: bool) -> str:
+    """The text to print; StateError when nothing has ever run there."""
+    folder = checkpoint_folder(path)
+    document = read_status(folder)
+    if document is None:
+        raise StateError(
+            "NEVER_RUN", f"nothing has run on the checkpoint {folder} yet", "windowpane run starts the pipeline"
+        )
+    running = RunLock(folder).held()
+    if as_json:
+        return json.dumps({"running": running, "checkpoint": str(folder)} | document, indent=2)
+    head = _headline(document, running=running)
+    blocks = [_transform(name, each) for name, each in document["transforms"].items()]
+    return "\n".join([head, f"checkpoint {folder}", *blocks])
+
+
+def send_request(path: Path | None, request: Request, timeout: float) -> str:
+    """Ask the running pipeline to end; gives what to print once it has."""
+    folder = checkpoint_folder(path)
+    state = ask(folder, request, timeout)
+    if state not in _ENDED:
+        error = (read_status(folder) or {}).get("error") or {}
+        raise StateError("RUN_FAILED", f"the pipeline on {folder} failed: {error.get('message', 'it left no reason')}")
+    return _ENDED[state]
+
+
+def checkpoint_folder(path: Path | None) -> Path:
+    """The checkpoint of the pipeline that `path` names, or of the nearest one."""
+    return pipeline_folder(load_pipeline(path or find_pipeline()))
+
+
+def _headline(document: dict[str, Any], *, running: bool) -> str:
+    age = time.time() - document["updated_us"] / 1e6
+    if running:
+        stale = f", but has not told anything for {age:.0f} s" if age > STALE_SECONDS else ""
+        return f"{document['state']}, process {document['pid']}, since {instant(document['started_us'])[:19]}{stale}"
+    if document["state"] in ("starting", "running", "draining"):
+        return f"not running: process {document['pid']} ended without saying so; windowpane run goes on from here"
+    error = f": {document['error']['message']}" if document["error"] else ""
+    return f"not running, {document['state']} at {instant(document['updated_us'])[:19]}{error}"
+
+
+def _transform(name: str, each: dict[str, Any]) -> str:
+    totals = each["totals"]
+    watermark = "none yet"
+    if each["watermark_us"] is not None:
+        held = f", held by {each['held_by']}" if each["held_by"] else ""
+        watermark = f"{instant(each['watermark_us'])}, {lag(each['watermark_lag_us'])}{held}"
+    places = ", ".join(f"{totals[kind]:,} {kind}" for kind in MEANINGS if totals.get(kind))
+    rows = {
+        "last batch": f"{each['batch_id']}: {each['rows']:,} rows in, {each['results']:,} out, {each['seconds']:.1f} s",
+        "rows": f"{totals['in']:,} in total, {each['rows_per_second']:,.0f} per second",
+        "watermark": watermark,
+        "open windows": f"{each['open_windows']:,}",
+        "accounting": places or "no rows yet",
+        "": proof(totals),
+    }
+    return "\n".join(["", name, *(f"  {label:<14}{text}" for label, text in rows.items())])
