@@ -42,6 +42,13 @@ class Groups:
         """`order[offsets[g]:offsets[g+1]]` are the rows of group g."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
+    @classmethod
+    def sized(cls, ids: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> Groups:
+        """Groups whose sizes are known already."""
+        groups = cls(ids, len(sizes))
+        vars(groups)["sizes"] = sizes
+        return groups
+
     def take(self, rows: npt.NDArray[np.int64]) -> Groups:
         """The same groups over a selection of rows (some may then have none)."""
         return Groups(self.ids[rows], self.count)
@@ -82,35 +89,48 @@ def group_rows(keys: Sequence[pa.Array], length: int) -> tuple[Groups, npt.NDArr
     if not codes.dense and codes.radix <= _dense_limit(length):
         return _number_by_lookup(codes)
     codes = _densify(codes)
-    return Groups(codes.codes, codes.radix), _first_rows(codes.codes, codes.radix)
+    return Groups(codes.codes, codes.radix), _first_rows(codes.codes, codes.radix, codes.radix)
 
 
 def _dense_limit(length: int) -> int:
     return 2 * length + _DENSE_SLACK
 
 
-def _first_rows(codes: npt.NDArray[np.int64], radix: int) -> npt.NDArray[np.int64]:
-    """The first row of each code, -1 for a code without rows: written backwards, the first row is the last to write."""
-    first = np.full(radix, -1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    return first
+def _first_rows(codes: npt.NDArray[np.int64], radix: int, present: int) -> npt.NDArray[np.int64]:
+    """The first row of each code, -1 for a code without rows; `present` codes have some.
+
+    Written backwards, the first row is the last to write. Most codes appear early, so few rows need a look.
+    """
+    first, length = np.full(radix, -1, np.int64), 8 * present
+    while True:
+        begin = codes[:length]
+        first[begin[::-1]] = np.arange(len(begin) - 1, -1, -1)
+        if length >= len(codes) or np.count_nonzero(first >= 0) == present:
+            return first
+        length *= 8
 
 
 def _number_by_lookup(codes: _Codes) -> tuple[Groups, npt.NDArray[np.int64]]:
     """Numbers codes of a small range through a table over the whole range, without hashing."""
-    first = _first_rows(codes.codes, codes.radix)
-    starts = np.zeros(len(codes.codes), np.bool_)
+    sizes = np.bincount(codes.codes, minlength=codes.radix)
+    first = _first_rows(codes.codes, codes.radix, int(np.count_nonzero(sizes)))
+    starts = np.zeros(int(first.max()) + 1, np.bool_)
     starts[first[first >= 0]] = True
     rows = np.flatnonzero(starts)
+    in_order = codes.codes[rows]
     number = first
-    number[codes.codes[rows]] = np.arange(len(rows))
-    return Groups(number.take(codes.codes), len(rows)), rows
+    number[in_order] = np.arange(len(rows))
+    return Groups.sized(number.take(codes.codes), sizes[in_order]), rows
 
 
 def _combine(left: _Codes, right: _Codes) -> _Codes:
+    if left.radix == 1 or right.radix == 1:
+        return right if left.radix == 1 else left
     if left.radix * right.radix >= _MAX_RADIX:
         left, right = _densify(left), _densify(right)
-    return _Codes(left.codes * right.radix + right.codes, left.radix * right.radix)
+    codes = left.codes * right.radix
+    codes += right.codes
+    return _Codes(codes, left.radix * right.radix)
 
 
 def _densify(codes: _Codes) -> _Codes:
@@ -159,7 +179,7 @@ def _integer_codes(key: pa.Array) -> _Codes:
         return _Codes(np.zeros(len(key), np.int64), 1)
     if high - low + 2 > _dense_limit(len(key)):
         return _encode(pa.array(values, mask=_not(valid)))
-    codes = values.astype(np.int64) - low
+    codes = np.subtract(values, low, dtype=np.int64)
     if valid is None:
         return _Codes(codes, high - low + 1)
     return _Codes(np.where(valid, codes, high - low + 1), high - low + 2)

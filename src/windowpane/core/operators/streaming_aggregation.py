@@ -213,15 +213,24 @@ class MergeAggregation(Operator):
     def _window_states(self, starts: Int64s) -> pa.RecordBatch:
         """The states of the windows, which are sorted, with their starts in front."""
         if self._whole_windows:
-            states = [self._pane(start) for start in starts.tolist()]
+            parts = [[self._pane(start)] for start in starts.tolist()]
         else:
             size_us, ordered = self._windows.size_us, sorted(self._panes)
-            states = [self._stacks.query(start, start + size_us, self._pane, ordered) for start in starts.tolist()]
-        whole = concat(states)
+            parts = [self._stacks.query(start, start + size_us, self._pane, ordered) for start in starts.tolist()]
+        whole = concat(part for window in parts for part in window)
         assert whole is not None
-        column = pa.array(np.repeat(starts, [state.num_rows for state in states]))
+        windows = np.repeat(np.arange(len(starts)), [sum(part.num_rows for part in window) for window in parts])
+        if max(map(len, parts)) > 1:
+            return self._merge_windows(whole, starts, windows)
         schema = self._aggregator.state_schema([c.WINDOW_START])
-        return pa.RecordBatch.from_arrays([column, *whole.columns], schema=schema)
+        return pa.RecordBatch.from_arrays([pa.array(starts[windows]), *whole.columns], schema=schema)
+
+    def _merge_windows(self, parts: pa.RecordBatch, starts: Int64s, windows: Int64s) -> pa.RecordBatch:
+        """`windows` has the number of the window in `starts` that each part is of, which does not decrease."""
+        keys = [parts.column(name) for name in self.plan.key_names]
+        groups, first = group_rows([pa.array(windows), *keys], parts.num_rows)
+        heads = [pa.array(starts[windows[first]]), *(key.take(pa.array(first)) for key in keys)]
+        return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_START])
 
     def _emit_windows(self, starts: Int64s) -> list[Frame]:
         return self._emit_states(self._window_states(starts), final=True) if len(starts) else []

@@ -34,8 +34,11 @@ class TwoStacks:
         if self._high is not None and pane < self._high:
             self.reset()
 
-    def query(self, low: int, high: int, pane: Pane, starts: Sequence[int]) -> pa.RecordBatch:
-        """The merged state of the panes in [low, high). `starts` are all panes there are, sorted."""
+    def query(self, low: int, high: int, pane: Pane, starts: Sequence[int]) -> list[pa.RecordBatch]:
+        """Two states at most, which together are that of the panes in [low, high). `starts` are all panes, sorted.
+
+        They are left to the caller to merge, who may do so for many windows at once.
+        """
         if self._low is not None and self._high is not None and (low < self._low or high < self._high):
             self.reset()
         self._extend(low, high, pane, starts)
@@ -45,7 +48,7 @@ class TwoStacks:
             self._flip(low, pane)
         self._low = low
         parts = [self._front[-1][1]] if self._front else []
-        return self._merge([*parts, self._back_sum] if self._back_sum is not None else parts)
+        return parts if self._back_sum is None else [*parts, self._back_sum]
 
     def _extend(self, low: int, high: int, pane: Pane, starts: Sequence[int]) -> None:
         begin = low if self._high is None else max(low, self._high)
