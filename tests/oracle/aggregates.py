@@ -83,6 +83,8 @@ def _stddev(values: list[Any]) -> Any:
         return None
     if not all(map(math.isfinite, values)):
         return math.nan
+    if any(math.isinf(float(value) * float(value)) for value in values):
+        return math.inf
     exact = [Fraction(value) for value in values]
     mean = sum(exact) / len(exact)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in exact) / (len(exact) - 1))

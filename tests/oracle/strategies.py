@@ -30,11 +30,11 @@ from tests.oracle.spec import (
 MS = 1000
 YEAR = 365 * 86_400 * 1_000_000
 
-widths = st.integers(1, 8).map(lambda ms: ms * MS)
+widths = st.integers(1, 5).map(lambda ms: ms * MS)
 conditions = st.builds(
     Condition, st.sampled_from(["a", "n"]), st.sampled_from([">=", "<", "="]), st.integers(-1, 3)
 )  # fmt: skip
-some_condition = st.none() | conditions
+some_condition = st.sampled_from([False, False, False, True]).flatmap(lambda drawn: conditions if drawn else st.none())
 partitions = st.sampled_from([(), ("k",), ("n",), ("k", "x")])
 
 aligned = st.builds(
@@ -140,27 +140,26 @@ def _ranged(call: Aggregate) -> bool:
     return call.function != "collect_list" and not call.distinct
 
 
-SPECIAL = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, 5e-324]
-ints = st.integers(-1, 3) | st.sampled_from([2**62, 2**63 - 1, -(2**63)])
-floats = st.sampled_from([0.5, 1.25, -3.0, 0.1, 1e9]) | st.sampled_from(SPECIAL)
-decimals = st.integers(-500, 500).map(lambda cents: Decimal(cents) / 100)
-times = st.integers(-6, 40).map(lambda step: step * MS // 2)
-far = st.sampled_from([YEAR, -YEAR, -20 * MS, 200 * MS])
-
-
 def or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(values, values, values, st.none())
 
 
 def mostly(values: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.integers(0, 15).flatmap(lambda drawn: seldom if drawn == 15 else values)
+    """What hides the rest must be rare: one NaN makes every sum a NaN, one row far ahead makes all others late."""
+    return st.integers(0, 23).flatmap(lambda drawn: seldom if drawn == 23 else values)
 
 
-instants = st.one_of(times, times, times, times, st.builds(lambda base, step: base + step, far, times))
+SPECIAL = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, 5e-324]
+ints = mostly(st.integers(-1, 3), st.sampled_from([2**62, 2**63 - 1, -(2**63)]))
+floats = mostly(st.sampled_from([0.5, 1.25, -3.0, 0.1, 1e9]), st.sampled_from(SPECIAL))
+decimals = st.integers(-500, 500).map(lambda cents: Decimal(cents) / 100)
+times = st.integers(-2, 12).map(lambda step: step * MS) | st.integers(-4, 24).map(lambda step: step * MS // 2)
+far = st.sampled_from([YEAR, -YEAR, -20 * MS, 200 * MS])
+instants = mostly(times, st.builds(lambda base, step: base + step, far, times))
 ROWS = st.fixed_dictionaries(
     {
         "ts": mostly(instants, st.sampled_from([None, Unreadable("soon")])),
-        "k": or_null(st.sampled_from(["", "u", "v"])),
+        "k": or_null(st.sampled_from(["u", "v", ""])),
         "n": or_null(st.integers(0, 2)),
         "x": or_null(st.sampled_from([0.0, -0.0, math.nan, 1.5])),
         "a": mostly(or_null(ints), st.just(Unreadable("many"))),
