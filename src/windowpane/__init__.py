@@ -1,1 +1,55 @@
+"""Windowed streaming SQL for Spark in which every row is accounted for. Names are loaded when they are first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windowpane.connectors.sinks import CallableSink, MemorySink, Sink
+    from windowpane.core.accumulators import UserAggregate as Aggregate
+    from windowpane.core.accumulators import register as register_aggregate
+    from windowpane.errors import WindowpaneError
+    from windowpane.plan import eventtime
+    from windowpane.runtime.dataframe import sql
+    from windowpane.runtime.pipeline import Pipeline
+    from windowpane.testing import Harness
+
 __version__ = "0.1.0"
+__all__ = [
+    "Aggregate",
+    "CallableSink",
+    "Harness",
+    "MemorySink",
+    "Pipeline",
+    "Sink",
+    "WindowpaneError",
+    "eventtime",
+    "register_aggregate",
+    "sql",
+]
+_HOMES: dict[str, tuple[str, str | None]] = {
+    "Aggregate": ("windowpane.core.accumulators", "UserAggregate"),
+    "CallableSink": ("windowpane.connectors.sinks", "CallableSink"),
+    "Harness": ("windowpane.testing", "Harness"),
+    "MemorySink": ("windowpane.connectors.sinks", "MemorySink"),
+    "Pipeline": ("windowpane.runtime.pipeline", "Pipeline"),
+    "Sink": ("windowpane.connectors.sinks", "Sink"),
+    "WindowpaneError": ("windowpane.errors", "WindowpaneError"),
+    "eventtime": ("windowpane.plan.eventtime", None),
+    "sql": ("windowpane.sql", None),
+    "register_aggregate": ("windowpane.core.accumulators", "register"),
+}
+"""Where each name lives, None for a module as such. The package `windowpane.sql` can be called; see there."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    home = import_module(module)
+    return home if attribute is None else getattr(home, attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

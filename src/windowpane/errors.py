@@ -159,6 +159,17 @@ class InternalError(WindowpaneError):
     exit_code = 70
 
 
+def gist(error: BaseException) -> str:
+    """One line that says what an error of another library is about: the innermost cause that Java names, if any."""
+    if isinstance(error, WindowpaneError):
+        return error.message
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    told = [line for line in lines if line and not line.startswith(("An error occurred while calling", "at ", "\tat "))]
+    chosen = next(iter(causes[-1:] + told), "")
+    return chosen if chosen.startswith("[") or causes else f"{type(error).__name__}: {chosen}".rstrip(": ")
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """`valid`, listed with the names nearest to `name` first."""
     names = sorted(valid)

@@ -35,7 +35,7 @@ def show_status(path: Path | None, *, as_json: bool) -> str:
         return json.dumps({"running": running, "checkpoint": str(folder)} | document, indent=2)
     head = _headline(document, running=running)
     blocks = [_transform(name, each) for name, each in document["transforms"].items()]
-    return "\n".join([head, f"checkpoint {folder}", *blocks])
+    return "\n".join([head, f"checkpoint {folder}", *(blocks or ["no micro-batch is done yet"])])
 
 
 def send_request(path: Path | None, request: Request, timeout: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windowpane.connectors.sinks import Sink, SinkBatch
-from windowpane.errors import SinkError
+from windowpane.errors import SinkError, gist
 
 STAGING = "_staging"
 """Hidden from readers, as all names that start with an underscore are."""
@@ -30,8 +30,8 @@ class FileSink(Sink):
         except SinkError:
             raise
         except Exception as failed:
-            first = str(failed).strip().splitlines()[0] if str(failed).strip() else type(failed).__name__
-            raise SinkError("SINK_WRITE", f"sink `{self.name}` could not write to {self._path}: {first}") from failed
+            what = f"sink `{self.name}` could not write to {self._path}: {gist(failed)}"
+            raise SinkError("SINK_WRITE", what) from failed
 
     def _take_place(self, batch: SinkBatch, staging: str) -> None:
         """Move the staged files to their names, then remove what an earlier attempt left and the new one has not."""

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql import DataFrame, Row
 
-from windowpane.errors import SinkError
+from windowpane.errors import SinkError, gist
 
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 
@@ -91,8 +91,4 @@ class SparkFormatSink(Sink):
         try:
             writer.save(self._path) if self._path else writer.save()
         except Exception as failed:
-            raise SinkError("SINK_WRITE", f"sink `{self.name}` ({self._format}): {_first_line(failed)}") from failed
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise SinkError("SINK_WRITE", f"sink `{self.name}` ({self._format}): {gist(failed)}") from failed

@@ -53,6 +53,11 @@ def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | No
         ) from unknown  # fmt: skip
 
 
+def take_stream(frame: DataFrame, *, originals: bool) -> DataFrame:
+    """A stream that the user has opened, as one shard, with what the stages need beside its own columns."""
+    return _with_original(frame, originals=originals)
+
+
 def open_table(spark: SparkSession, table: Table, base: Path) -> DataFrame:
     """A static table."""
     reader = spark.read.format(table.format or "parquet").options(**table.spark_options)

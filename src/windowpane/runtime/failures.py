@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from windowpane import errors
-from windowpane.errors import SparkError, WindowpaneError
+from windowpane.errors import SparkError, WindowpaneError, gist
 
 _OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -43,9 +43,7 @@ def _cause(failed: BaseException, text: str) -> str:
     inner = [match for match in _PYTHON_ERROR.finditer(text) if not match.group(1).startswith(_WRAPPING)]
     if inner:
         return f"{inner[-1].group(1)}: {inner[-1].group(2)}".strip()
-    lines = (line.strip() for line in text.splitlines())
-    told = (line for line in lines if line and not line.startswith(_WRAPPING))
-    return next(told, type(failed).__name__)
+    return gist(failed)
 
 
 def _last_line(log: Path | None) -> str | None:

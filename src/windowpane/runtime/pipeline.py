@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,10 +114,11 @@ class Pipeline:
         prepare_session(spark, shards)
         sources = pipeline_sources(spark, self.config, plan)
         dataflow = build_dataflow(spark, plan, sources, self.types, shards=shards, feedback=True)
-        sinks = [RetryingSink(sink) for sink in build_sinks(self.config, plan, self.sinks)]
+        stopping = threading.Event()
+        sinks = [RetryingSink(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         aside = side_sinks(self.config, plan, self.sinks)
-        routes = {name: (RetryingSink(sink), documents) for name, (sink, documents) in aside.items()}
+        routes = {name: (RetryingSink(sink, stopping), documents) for name, (sink, documents) in aside.items()}
         runner = BatchRunner(spark, dataflow, checkpoint.ledger, sinks, routes, watch)
-        transform = RunningTransform(plan, checkpoint, dataflow, runner, self.log)
+        transform = RunningTransform(plan, checkpoint, dataflow, runner, stopping, self.log)
         transform.begin(self.trigger or self.config.options.trigger)
         return transform

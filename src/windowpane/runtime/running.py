@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ class RunningTransform:
     checkpoint: Checkpoint
     dataflow: Dataflow
     runner: BatchRunner
+    stopping: threading.Event
+    """Set while the query is being stopped: what fails then does not count."""
     log: Path | None = None
     query: StreamingQuery = field(init=False)
     _raised: Exception | None = field(init=False, default=None)
@@ -42,13 +45,15 @@ class RunningTransform:
         """Start the query from its checkpoint."""
         last = self.checkpoint.last_committed()
         self.runner.tell_watermark(last, self.checkpoint.ledger.read(last))
-        writer = self.dataflow.packed.writeStream.outputMode("append").queryName(self.plan.transform)
+        name = str(self.checkpoint.folder)  # two pipelines of one session may both have a transform of this name
+        writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
         writer = writer.option("checkpointLocation", self.checkpoint.spark).foreachBatch(self._run_batch)
         if trigger.kind == "available_now":
             writer = writer.trigger(availableNow=True)
         elif trigger.every_us:
             writer = writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
         self._raised = None
+        self.stopping.clear()
         self.query = writer.start()
 
     def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
@@ -68,10 +73,16 @@ class RunningTransform:
         except PySparkException as failed:
             raise spark_failure(self._raised or failed, self.plan.transform, self.log) from failed
 
+    def stop(self) -> None:
+        """Cancel the micro-batch that runs: it is not committed, and comes again at the next start."""
+        self.stopping.set()
+        with contextlib.suppress(PySparkException):  # a query that has failed says so again when it is stopped
+            self.query.stop()
+
     def drain(self) -> Entry | None:
         """Process what is there, emit everything open, then never start again."""
         if self.query.isActive:
-            self.query.stop()
+            self.stop()
             self.begin(AVAILABLE_NOW)
         self.ended()
         last = self.checkpoint.last_committed()
@@ -150,8 +161,7 @@ class RunningPipeline:
 
     def _stop_queries(self) -> None:
         for transform in self.transforms:
-            with contextlib.suppress(PySparkException):  # a query that has failed says so again when it is stopped
-                transform.query.stop()
+            transform.stop()
 
     def _close(self) -> None:
         for transform in self.transforms:

@@ -71,7 +71,7 @@ class Board:
             return rows / max(now - recent[0][0], 1e-3)
 
     def document(self) -> dict[str, Any]:
-        transforms = {name: self._transform(name, entry) for name, entry in self.entries.items()}
+        transforms = {name: self._transform(name, entry) for name, entry in list(self.entries.items())}
         own = {"state": self.state, "error": self.error, "updated_us": _now_us(), "transforms": transforms}
         return self._about | own
 

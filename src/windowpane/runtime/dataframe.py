@@ -1,0 +1,119 @@
+"""`windowpane.sql`: a windowed query inside someone's own Spark job, as a streaming DataFrame.
+
+Sinks, checkpoint and ledger are the job's own, so the stages get no feedback from them: rows travel unfolded, and the
+far stage judges lateness by the watermark in its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+from windowpane.config import SIDE_KINDS, Stream, parse_options, parse_stream, parse_transform
+from windowpane.connectors.sources import open_stream, take_stream
+from windowpane.errors import ConfigError, PlanError
+from windowpane.plan.build import Plan, plan_query
+from windowpane.plan.eventtime import EVENTTIME_TYPES
+from windowpane.plan.pipeline import source_schema
+from windowpane.spark.dataflow import Sources, build_dataflow
+from windowpane.spark.far import SIDE
+from windowpane.spark.session import prepare_session
+from windowpane.spark.unpacking import SideDocuments
+from windowpane.sql import Catalog, bind, parse_schema
+
+FRAME = "frame"
+"""Key of a stream's settings that holds a DataFrame, in place of `format` and `path`."""
+StreamGiven: TypeAlias = DataFrame | Mapping[str, Any]
+
+if TYPE_CHECKING:
+
+    class Results(DataFrame):
+        """A streaming DataFrame of results."""
+
+        side_output: DataFrame
+        """A streaming DataFrame with one column `value`: rows that reached no result, each a JSON record."""
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    streams: Mapping[str, StreamGiven],
+    *,
+    tables: Mapping[str, DataFrame] | None = None,
+    options: Mapping[str, Any] | None = None,
+    transform: Mapping[str, Any] | None = None,
+    originals: bool = False,
+) -> Results:
+    """The results of a windowed query as a streaming DataFrame, for `writeStream` in output mode append.
+
+    `streams`: for each name a streaming DataFrame, or settings with the keys of `[streams.NAME]`, where `frame` may
+    hold a DataFrame. `tables` are static DataFrames. `options` and `transform` take the keys of `[options]` and
+    `[transforms.NAME]`. `originals`: records of the side output keep the row as it was read.
+    """
+    frames, settings = _streams(streams)
+    static = dict(tables or {})
+    plan = _plan(query, settings, static, options or {}, transform or {})
+    shards = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    prepare_session(spark, shards)
+
+    def open_one(name: str) -> DataFrame:
+        if name in frames:
+            return take_stream(frames[name], originals=originals)
+        return open_stream(spark, name, settings[name], Path(), max_rows=None, originals=originals)
+
+    sources = Sources(open_one, static.__getitem__)
+    dataflow = build_dataflow(spark, plan, sources, EVENTTIME_TYPES, shards=shards, feedback=False)
+    documents = SideDocuments(plan.plan_id, SIDE_KINDS, SIDE_KINDS if originals else ())
+    aside = dataflow.packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+    results = cast("Results", dataflow.results.build(dataflow.packed))
+    results.side_output = aside
+    return results
+
+
+def _streams(given: Mapping[str, StreamGiven]) -> tuple[dict[str, DataFrame], dict[str, Stream]]:
+    frames: dict[str, DataFrame] = {}
+    settings: dict[str, Stream] = {}
+    for name, value in given.items():
+        keys: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {FRAME: value}
+        frame = keys.pop(FRAME, None)
+        if frame is not None:
+            if not isinstance(frame, DataFrame) or not frame.isStreaming:
+                raise ConfigError(
+                    "NOT_A_STREAM",
+                    f"stream `{name}` is {_what(frame)}, not a streaming DataFrame",
+                    "give what spark.readStream returns; static DataFrames go to `tables`",
+                )
+            frames[name] = frame
+            keys["schema"] = _ddl(frame)
+        settings[name] = parse_stream(name, keys)
+    return frames, settings
+
+
+def _plan(
+    query: str,
+    streams: dict[str, Stream],
+    tables: dict[str, DataFrame],
+    options: Mapping[str, Any],
+    transform: Mapping[str, Any],
+) -> Plan:
+    schemas = {name: source_schema(stream) for name, stream in streams.items()}
+    bound = bind(query, Catalog(schemas, {name: parse_schema(_ddl(table)) for name, table in tables.items()}))
+    if bound.order_by or bound.limit is not None:
+        raise PlanError(
+            "ORDER_IN_DATAFRAME",
+            "ORDER BY and LIMIT per window need sinks of windowpane's own",
+            "leave them out and order in the job's foreachBatch, or run the query with windowpane.Pipeline",
+            sql=query,
+        )
+    return plan_query(bound, streams, parse_options(options), parse_transform(transform), name="query")
+
+
+def _ddl(frame: DataFrame) -> str:
+    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema)
+
+
+def _what(value: object) -> str:
+    return "a static DataFrame" if isinstance(value, DataFrame) else f"a {type(value).__name__}"
