@@ -1,0 +1,184 @@
+"""A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
+compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FIRST_FILE_TIME = 1_700_000_000
+PIPELINE = """
+[streams.s]
+format = "json"
+path = "data"
+schema = "ts BIGINT, k STRING, v BIGINT"
+eventtime = { column = "ts", type = "unixtimestamp_ms", strict = true }
+options = { maxFilesPerTrigger = 1 }
+
+[options]
+eventtime = { enabled = true, late_tolerance = "2s" }
+max_future_skew = "off"
+checkpoint = "state"
+trigger = "available_now"
+shards = 2
+
+[transforms.q]
+sql = '''SELECT k, count(*) AS n, sum(v) AS s, window_start, window_id, emit_epoch, is_final FROM s
+GROUP BY hoppingwindow('ss', 6, 3), k EMIT ON UPDATE'''
+sink = "results"
+side_output = { late = { sink = "aside", include_original = true }, error = { sink = "aside", include_original = true } }
+
+[sinks.results]
+format = "json"
+path = "results"
+[sinks.aside]
+format = "json"
+path = "aside"
+[spark]
+master = "local[2]"
+"""
+RUN = """
+import sys
+from windowpane.errors import StateError
+from windowpane.runtime import Pipeline
+try:
+    running = Pipeline.from_toml(sys.argv[1]).start()
+except StateError as refused:
+    sys.exit(0 if refused.code == "CHECKPOINT_FINISHED" else str(refused))
+running.wait()
+running.drain()
+"""
+Output = dict[str, Counter[str]]
+
+
+@dataclass
+class Verdict:
+    """`killed`: at which batch each kill came. `differences` are lines to read, none when all is well."""
+
+    killed: list[int]
+    differences: list[str]
+
+
+def make_job(folder: Path, seed: int, files: int) -> Path:
+    """A pipeline and its input: out of order, some of it late, some of it broken."""
+    rng = random.Random(seed)
+    (folder / "data").mkdir(parents=True)
+    for number in range(files):
+        rows = [
+            {"ts": 2000 * number + rng.randrange(-8000, 2000), "k": f"k{rng.randrange(6)}", "v": rng.randrange(100)}
+            for _ in range(50)
+        ]
+        path = folder / "data" / f"{number:06}.json"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{broken\n", encoding="utf-8")
+        os.utime(path, (FIRST_FILE_TIME + number,) * 2)
+    (folder / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
+    return folder
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """The pipeline in a process group of its own, its output in a file beside it."""
+    with (folder / "run.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-c", RUN, str(folder / "pipeline.toml")],
+            cwd=folder, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+
+
+def run_to_end(folder: Path) -> None:
+    """Undisturbed."""
+    process = start(folder)
+    code = process.wait()
+    if code != 0:
+        raise RuntimeError(f"the pipeline ended with {code}: {(folder / 'run.log').read_text()[-3000:]}")
+
+
+def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool) -> bool:
+    """Start, wait for Spark to begin this batch and a moment longer, kill. False when it was done before that."""
+    process = start(folder)
+    begun = folder / "state" / "q" / "spark" / "offsets" / str(batch)
+    while process.poll() is None and not begun.exists():
+        time.sleep(0.01)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        if process.wait(delay) == 0:
+            return False
+        raise RuntimeError(f"the pipeline failed by itself: {(folder / 'run.log').read_text()[-3000:]}")
+    if whole_group:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()  # Spark's own process notices and ends, a little later
+    process.wait()
+    return True
+
+
+def torture(folder: Path, kills: int, seed: int, files: int = 10) -> Verdict:
+    """Run twice, once undisturbed and once killed; the files that both leave must hold the same rows."""
+    rng = random.Random(seed)
+    calm, killed = make_job(folder / "calm", seed, files), make_job(folder / "killed", seed, files)
+    run_to_end(calm)
+    points = sorted(rng.randrange(files) for _ in range(kills))
+    came = []
+    for point in points:
+        if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8):
+            break
+        came.append(point)
+    run_to_end(killed)
+    return Verdict(came, [*compare(output(calm), output(killed)), *unfinished(killed)])
+
+
+def output(folder: Path) -> Output:
+    """The rows of every batch of every sink. The machine's clock is left out."""
+    found: Output = {}
+    for sink in ("results", "aside"):
+        for path in sorted((folder / sink).glob("part-*")):
+            batch = found.setdefault(f"{sink}/{path.name.split('-')[1]}", Counter())
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                row.pop("processing_time", None)
+                batch[json.dumps(row, sort_keys=True)] += 1
+    return found
+
+
+def compare(wanted: Output, got: Output) -> list[str]:
+    lines = []
+    for batch in sorted(wanted.keys() | got.keys()):
+        before, after = wanted.get(batch, Counter()), got.get(batch, Counter())
+        lines += [f"{batch}: lost {row}" for row in (before - after).elements()]
+        lines += [f"{batch}: doubled or wrong {row}" for row in (after - before).elements()]
+    return lines
+
+
+def unfinished(folder: Path) -> list[str]:
+    """What should not be left lying about."""
+    return [f"{path.relative_to(folder)} is left" for path in folder.glob("*/_staging/*")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--files", type=int, default=20)
+    given = parser.parse_args()
+    seed = random.randrange(10**6) if given.seed is None else given.seed
+    print(f"{given.kills} kills, SEED={seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = torture(Path(folder), given.kills, seed, given.files)
+    print(f"killed at batches {verdict.killed}")
+    print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row once")
+    return 1 if verdict.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""One Spark session for all tests of this folder, on two cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from windowpane.config import SparkSettings
+from windowpane.spark.session import create_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = create_session(SparkSettings(master="local[2]", config={"spark.driver.memory": "2g"}))
+    yield session
+    session.stop()

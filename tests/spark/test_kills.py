@@ -1,0 +1,25 @@
+"""Killed with SIGKILL at random points and started again: the files are those of an undisturbed run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.torture import compare, torture
+
+pytestmark = pytest.mark.spark
+
+
+def test_three_kills_of_the_driver(tmp_path: Path) -> None:
+    verdict = torture(tmp_path, kills=3, seed=11, files=8)
+    assert len(verdict.killed) == 3
+    assert not verdict.differences
+
+
+def test_a_difference_would_be_seen() -> None:
+    from collections import Counter  # noqa: PLC0415
+
+    one, two = Counter({"a": 1, "b": 1}), Counter({"a": 2})
+    assert compare({"x": one}, {"x": two}) == ["x: lost b", "x: doubled or wrong a"]
+    assert compare({}, {"x": one}) == ["x: doubled or wrong a", "x: doubled or wrong b"]
