@@ -158,6 +158,33 @@ def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debu
         out.write(send_request(pipeline, "stop", timeout))
 
 
+@app.command(
+    epilog="Examples:\n\n  windowpane inspect\n\n  windowpane inspect --ledger 20\n\n"
+    "  windowpane inspect state/hot --json",
+)
+def inspect(
+    pipeline: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PIPELINE.TOML|CHECKPOINT]", help="Default: the nearest pipeline.toml."),
+    ] = None,
+    *,
+    ledger: Annotated[
+        int | None, typer.Option("--ledger", metavar="N", min=1, help="List the last N micro-batches.")
+    ] = None,
+    state: Annotated[
+        bool, typer.Option("--state/--no-state", help="Read what the state holds, which starts Spark.")
+    ] = True,
+    transform: TransformName = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a checkpoint holds: plan, watermark per source shard, open windows with their groups and bytes."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.inspect import InspectOptions, inspect  # noqa: PLC0415
+
+        out.write(inspect(pipeline, InspectOptions(transform, ledger, state=state, as_json=as_json)))
+
+
 @app.command(epilog="Example:\n\n  windowpane init hot && cd hot && windowpane check")
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write it; made if it is not there.")] = Path(),

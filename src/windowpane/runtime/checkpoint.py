@@ -59,6 +59,14 @@ class Checkpoint:
             )
         return stored
 
+    def claimed(self, plan: Plan) -> int:
+        """The number of shards, for someone who only reads; StateError when the state is another query's."""
+        known = self._read("plan.json")
+        if known is None:
+            raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {self.folder}")
+        self._check_same(known, plan)
+        return int(str(known["shards"]))
+
     def _check_same(self, known: dict[str, object], plan: Plan) -> None:
         if known.get("plan_id") == plan.plan_id:
             return

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.wire import pack_frames, unpack_frames
 from windowpane.spark.stages import Stages
@@ -72,6 +72,10 @@ class Shard:
         for number, operator in enumerate(self._operators):
             changed |= {f"{number}/{name}": blob for name, blob in operator.changed_entries().items()}
         return {name: blob for name, blob in changed.items() if blob is not None or name in self._entries_before}
+
+    def holdings(self) -> list[tuple[str, Holding]]:
+        """What the operators keep, each with the operator's name."""
+        return [(type(operator).__name__, held) for operator in self._operators for held in operator.holdings()]
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, int]:
         data: list[Frame] = []

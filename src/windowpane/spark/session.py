@@ -72,7 +72,7 @@ def _launch_logged(config: dict[str, str], log: Path) -> None:
         conf.set(name, value)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
-        gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # what SparkContext itself calls
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import (
@@ -16,6 +18,20 @@ from windowpane.core.frames import (
     Watermark,
     WindowRows,
 )
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Something that an operator keeps between micro-batches, for people who look into a checkpoint."""
+
+    what: str
+    """`window`, `pane`, `sessions`, or the operator's own name for it."""
+    count: int
+    """Groups of a window or pane, sessions, rows."""
+    size: int
+    """Bytes in memory."""
+    start_us: int | None = None
+    end_us: int | None = None
 
 
 class Operator:
@@ -99,6 +115,11 @@ class Operator:
     def open_count(self) -> int:
         """Windows (sessions, pending triggers) that are open, for people who wonder why nothing comes out."""
         return 0
+
+    def holdings(self) -> list[Holding]:
+        """What is kept, one item per window or pane where state is kept so."""
+        batches = self.state().batches.items()
+        return [Holding(name, batch.num_rows, batch.nbytes) for name, batch in batches if batch.num_rows]
 
     def changed_entries(self) -> dict[str, bytes | None]:
         """For a host that keeps state by named entries: those that changed since the last call, None to remove one."""

@@ -18,7 +18,7 @@ from windowpane.core.aggregation import Aggregator
 from windowpane.core.emission import EmitPolicy
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials, Rows, SideRows, Suspects
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.side import Key
@@ -218,6 +218,13 @@ class MergeSessionAggregation(Operator):
             self, self._aggregator, sessions, self.plan.keys, start=int64s(sessions, c.SESSION_START),
             end=int64s(sessions, c.SESSION_LAST) + self.plan.gap_us, epochs=epochs, final=final,
         )  # fmt: skip
+
+    def holdings(self) -> list[Holding]:
+        if self._open is None or not self._open.num_rows:
+            return []
+        first, last = int64s(self._open, LEADING[0]).min(), int64s(self._open, LEADING[1]).max()
+        end_us = int(last) + self.plan.gap_us
+        return [Holding("sessions", self._open.num_rows, self._open.nbytes, int(first), end_us)]
 
     def state(self) -> blob.State:
         meta = {"judged_us": self._judged_us, "last_update_us": self._last_update_us}

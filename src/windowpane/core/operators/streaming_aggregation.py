@@ -17,7 +17,7 @@ from windowpane.core.emission import EmissionLog, EmitPolicy
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials, Rows, SideRows, Watermark
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.quota import GroupQuota
 from windowpane.core.rows import concat, int64s, select, take
@@ -252,6 +252,13 @@ class MergeAggregation(Operator):
 
     def open_count(self) -> int:
         return len(self.open_windows())
+
+    def holdings(self) -> list[Holding]:
+        """Panes or windows, in order of time."""
+        own_panes = self.plan.shared_panes and self._windows.pane_us != self._windows.size_us
+        what, width = ("pane", self._windows.pane_us) if own_panes else ("window", self._windows.size_us)
+        states = ((start, self._pane(start)) for start in sorted(self._panes))
+        return [Holding(what, state.num_rows, state.nbytes, start, start + width) for start, state in states]
 
     def changed_entries(self) -> dict[str, bytes | None]:
         """One entry per delta of a pane, so that a micro-batch writes what it added and not what was there."""

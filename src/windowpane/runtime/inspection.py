@@ -1,0 +1,96 @@
+"""Reads a checkpoint: whose it is and how far it has come, from our own files; what its state holds, through Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windowpane.errors import StateError, nearest
+from windowpane.runtime.checkpoint import Checkpoint
+from windowpane.runtime.status import named
+from windowpane.spark.ledger import Entry
+
+if TYPE_CHECKING:
+    from windowpane.runtime.pipeline import Pipeline
+
+PLAN_FILE = "plan.json"
+
+
+def find_transforms(folder: Path) -> dict[str, Checkpoint]:
+    """The transforms whose checkpoints are in `folder`, or the one whose checkpoint it is; StateError when none is."""
+    if (folder / PLAN_FILE).exists():
+        return {folder.name: Checkpoint(folder)}
+    found = {path.parent.name: Checkpoint(path.parent) for path in sorted(folder.glob(f"*/{PLAN_FILE}"))}
+    if not found:
+        raise StateError(
+            "NO_CHECKPOINT", f"there is no checkpoint in {folder}", "windowpane run makes one when it first runs"
+        )
+    return found
+
+
+def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What our own files say: plan, shards, last batch, where time stands and which source shard holds it."""
+    plan = json.loads((checkpoint.folder / PLAN_FILE).read_text(encoding="utf-8"))
+    last = checkpoint.ledger.last()
+    return {
+        "checkpoint": str(checkpoint.folder),
+        "plan_id": plan["plan_id"],
+        "sql": plan["sql"],
+        "shards": plan["shards"],
+        "finished": checkpoint.finished() is not None,
+        "committed_batch": checkpoint.last_committed(),
+        "last_batch": None if last is None else last.batch_id,
+        "watermark_us": last.watermark_us if last else None,
+        "held_by": last.held_by if last else None,
+        "source_shards": last.maxima if last else {},
+        "open_windows": last.open_windows if last else 0,
+        "totals": named(last.totals) if last else {},
+    }
+
+
+def ledger_entries(checkpoint: Checkpoint, count: int) -> list[Entry]:
+    """The last entries of the ledger, oldest first."""
+    ids = checkpoint.ledger.batch_ids()[-count:] if count else []
+    return [entry for entry in map(checkpoint.ledger.read, ids) if entry is not None]
+
+
+def ledger_as_dicts(entries: list[Entry]) -> list[dict[str, Any]]:
+    return [asdict(entry) | {"accounting": named(entry.accounting), "totals": named(entry.totals)} for entry in entries]
+
+
+def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict[str, list[dict[str, Any]]]:
+    """What the state of each transform holds, per shard and window or pane. Starts Spark."""
+    from windowpane.runtime.sources import pipeline_sources  # noqa: PLC0415  # Spark is loaded when it is needed
+    from windowpane.spark.dataflow import build_dataflow  # noqa: PLC0415
+    from windowpane.spark.inspecting import read_holdings  # noqa: PLC0415
+    from windowpane.spark.session import create_session, prepare_session  # noqa: PLC0415
+
+    spark = create_session(pipeline.config.spark, log=pipeline.log)
+    found: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for plan in pipeline.plans:
+            checkpoint = transforms.get(plan.transform)
+            if checkpoint is None or checkpoint.last_committed() < 0:
+                continue
+            shards = checkpoint.claimed(plan)
+            prepare_session(spark, shards)
+            sources = pipeline_sources(spark, pipeline.config, plan)
+            dataflow = build_dataflow(spark, plan, sources, pipeline.types, shards=shards, feedback=True)
+            held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.last_committed())
+            ordered = held.orderBy("operator", "start_us", "what", "shard")
+            found[plan.transform] = [row.asDict() for row in ordered.collect()]
+    finally:
+        spark.stop()
+    return found
+
+
+def only(transforms: dict[str, Checkpoint], name: str | None) -> dict[str, Checkpoint]:
+    """All of them, or the one called `name`."""
+    if name is None:
+        return transforms
+    if name not in transforms:
+        hint = f"transforms: {nearest(name, transforms)}"
+        raise StateError("UNKNOWN_TRANSFORM", f"there is no checkpoint of transform `{name}`", hint)
+    return {name: transforms[name]}

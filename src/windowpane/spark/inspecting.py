@@ -1,0 +1,45 @@
+"""Looking into the state of a stopped query: what every shard keeps, without changing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from windowpane.spark.ending import read_state
+from windowpane.spark.far import Shard
+from windowpane.spark.stages import Stages
+
+HOLDINGS = "shard int, operator string, what string, start_us bigint, end_us bigint, count bigint, size bigint"
+_SCHEMA = pa.schema(
+    [
+        ("shard", pa.int32()), ("operator", pa.string()), ("what", pa.string()), ("start_us", pa.int64()),
+        ("end_us", pa.int64()), ("count", pa.int64()), ("size", pa.int64()),
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DescribeShards:
+    """Picklable: `run` describes one shard in a worker."""
+
+    stages: Stages
+
+    def run(self, entries: pa.Table) -> pa.Table:
+        names, blobs = entries.column("entry").to_pylist(), entries.column("blob").to_pylist()
+        held = Shard(self.stages, dict(zip(names, blobs, strict=True))).holdings()
+        shard = entries.column("shard")[0].as_py()
+        rows = [{"shard": shard, "operator": operator} | vars(item) for operator, item in held]
+        return pa.Table.from_pylist(rows, _SCHEMA)
+
+
+def read_holdings(spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int) -> DataFrame:
+    """What the state held after a batch, by `HOLDINGS`."""
+    describe = DescribeShards(stages)
+
+    def run(entries: pa.Table) -> pa.Table:
+        """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
+        return describe.run(entries)
+
+    return read_state(spark, checkpoint, batch_id).groupBy("shard").applyInArrow(run, HOLDINGS)
