@@ -61,3 +61,25 @@ def test_a_row_in_the_year_10000_stops_nothing(window: Window, far: int) -> None
     run.move(push([{"id": 0, "ts": 5}, {"id": 1, "ts": far}]))
     run.move(END)
     assert sorted(values for _, values in run.results()) == [[0], [1]]
+
+
+def test_a_pane_that_changes_after_a_window_over_it_has_closed() -> None:
+    """What was merged for [0, 4) must not be used for [1, 5) when a row has come between."""
+    query = Query(Aligned(4000, 1000), (), (Aggregate("count"),), data_driven=False)
+    moves = (
+        push([{"id": number, "ts": number * 1000} for number in range(7)]),
+        Move("watermark", 4000),
+        push([{"id": 7, "ts": 3000}]),
+        Move("watermark", 5000),
+        push([{"id": 8, "ts": 2000}, {"id": 9, "ts": 4000}]),
+        Move("watermark", 6000),
+        END,
+    )
+    check_scenario(Scenario(query, moves))
+
+
+def test_a_copy_exactly_the_horizon_later_is_no_duplicate() -> None:
+    query = Query(Aligned(20_000), (), (Aggregate("count"),), dedupe_by=("a",), dedupe_within_us=2000)
+    rows = [{"id": number, "ts": ts, "a": 1} for number, ts in enumerate([4000, 5999, 2001, 2000, 6000])]
+    run = check_scenario(Scenario(query, (push(rows), END)))
+    assert run.steps[0].accounting.duplicate == 2
