@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ Values: TypeAlias = npt.NDArray[Any]
 
 _MAX_RADIX = 2**62
 _DENSE_SLACK = 1024
+_CHUNK = 1 << 15
+"""Rows at a time, so that what is done to them stays in the processor's cache."""
 _BY_WIDTH = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
@@ -99,15 +101,18 @@ def _dense_limit(length: int) -> int:
 def _first_rows(codes: npt.NDArray[np.int64], radix: int, present: int) -> npt.NDArray[np.int64]:
     """The first row of each code, -1 for a code without rows; `present` codes have some.
 
-    Written backwards, the first row is the last to write. Most codes appear early, so few rows need a look.
+    Rows are looked at only until all are found, and written only where a code is new.
     """
-    first, length = np.full(radix, -1, np.int64), 8 * present
-    while True:
-        begin = codes[:length]
-        first[begin[::-1]] = np.arange(len(begin) - 1, -1, -1)
-        if length >= len(codes) or np.count_nonzero(first >= 0) == present:
-            return first
-        length *= 8
+    first, found = np.full(radix, -1, np.int64), 0
+    for begin in range(0, len(codes), _CHUNK):
+        chunk = codes[begin : begin + _CHUNK]
+        # Backwards, so that the first row of a code is the last to write.
+        fresh = np.flatnonzero(first.take(chunk) < 0)[::-1]
+        first[chunk[fresh]] = begin + fresh
+        found += int(np.count_nonzero(first[chunk[fresh]] == begin + fresh))
+        if found == present:
+            break
+    return first
 
 
 def _number_by_lookup(codes: _Codes) -> tuple[Groups, npt.NDArray[np.int64]]:
@@ -128,7 +133,9 @@ def _combine(left: _Codes, right: _Codes) -> _Codes:
         return right if left.radix == 1 else left
     if left.radix * right.radix >= _MAX_RADIX:
         left, right = _densify(left), _densify(right)
-    codes = left.codes * right.radix
+    # In place: fresh memory costs as much as the arithmetic, and codes belong to whoever combines them.
+    codes = left.codes
+    codes *= right.radix
     codes += right.codes
     return _Codes(codes, left.radix * right.radix)
 
@@ -189,6 +196,7 @@ def _not(valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
     return None if valid is None else ~valid
 
 
+@cache
 def numpy_dtype(type_: pa.DataType) -> np.dtype[Any] | None:
     """The numpy type with the same bits, None for types without a fixed width that numpy knows."""
     if pa.types.is_boolean(type_):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ class AlignedPlan:
     per_window: bool = False
     """One state per window, where panes would be too many to pay."""
 
-    @property
+    @cached_property
     def windows(self) -> AlignedWindows:
         """The windows as the state sees them."""
         return AlignedWindows.of(self.spec)

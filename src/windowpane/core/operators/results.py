@@ -37,8 +37,8 @@ def emit(
     arrays |= {name: pa.array(column) for name, column in (extra or {}).items()}
     arrays |= {key.name: states.column(key.name) for key in keys}
     arrays |= values
-    arrays |= {c.EPOCH: pa.array(epochs), c.FINAL: pa.repeat(pa.scalar(final), states.num_rows)}
-    results = pa.RecordBatch.from_pydict(arrays)
+    arrays |= {c.EPOCH: pa.array(epochs), c.FINAL: pa.array(np.full(states.num_rows, final))}
+    results = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
     if not overflows:
         return [Emissions(results)]
     bad = np.logical_or.reduce(list(overflows.values()))

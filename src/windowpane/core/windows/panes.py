@@ -41,7 +41,7 @@ class AlignedWindows:
 
     def pane_number(self, ts: Int64s) -> Int64s:
         """Panes in order of time as consecutive numbers: what grouping by pane is fast with."""
-        return (ts - self.offset_us) // self.pane_us
+        return (ts - self.offset_us if self.offset_us else ts) // self.pane_us
 
     def pane_start(self, numbers: Int64s) -> Int64s:
         return numbers * self.pane_us + self.offset_us

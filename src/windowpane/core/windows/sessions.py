@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windowpane.core.groups import Groups
+from windowpane.core.groups import Groups, stable_order
 
 Int64s = npt.NDArray[np.int64]
 
@@ -45,7 +45,11 @@ def _by_group_and_start(groups: Groups, start: Int64s) -> Int64s:
     order = groups.order
     ordered, owner = start[order], groups.ids[order]
     in_order = (ordered[1:] >= ordered[:-1]) | (owner[1:] != owner[:-1])
-    return order if in_order.all() else np.lexsort((start, groups.ids))
+    if in_order.all():
+        return order
+    elapsed = start - start.min()
+    by_start = stable_order(elapsed, int(elapsed.max()) + 1)
+    return by_start[stable_order(groups.ids[by_start], groups.count)]
 
 
 def _running_reach(owner: Int64s, end: Int64s) -> Int64s:
