@@ -42,13 +42,14 @@ _HOMES: dict[str, tuple[str, str | None]] = {
 }
 """Where each name lives, None for a module as such. The package `windowpane.sql` can be called; see there."""
 
+if not TYPE_CHECKING:  # type checkers see the imports above, and so find names that are not there
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    home = import_module(module)
-    return home if attribute is None else getattr(home, attribute)
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, attribute = _HOMES[name]
+        home = import_module(module)
+        return home if attribute is None else getattr(home, attribute)
 
 
 def __dir__() -> list[str]:

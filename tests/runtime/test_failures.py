@@ -1,0 +1,108 @@
+"""What Spark raises, as users see it, and sinks that fail."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windowpane.connectors.retrying import RetryingSink
+from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.errors import InternalError, SinkError, SparkError, gist
+from windowpane.runtime.failures import spark_failure, start_failure
+
+IN_A_WORKER = """\
+Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException:
+Traceback (most recent call last):
+  File "near.py", line 12, in run
+    raise InternalError(
+windowpane.errors.InternalError: [WATERMARK_FEEDBACK] batch 3 was told the watermark of batch 1, not the one before
+"""
+A_USERS_OWN = """\
+[STREAM_FAILED] Query terminated with exception: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "mine.py", line 4, in update
+ZeroDivisionError: division by zero
+"""
+FROM_JAVA = """\
+An error occurred while calling o295.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:1)
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+"""
+
+
+class Failing(Sink):
+    def __init__(self, times: int) -> None:
+        super().__init__("results")
+        self.left, self.taken = times, list[int]()
+
+    def write(self, batch: SinkBatch) -> None:
+        if self.left:
+            self.left -= 1
+            raise OSError("the disk is full")
+        self.taken.append(batch.batch_id)
+
+
+def batch() -> SinkBatch:
+    frame: Any = None
+    return SinkBatch(4, frame)
+
+
+def test_an_error_of_ours_in_a_worker_is_recognised() -> None:
+    error = spark_failure(RuntimeError(IN_A_WORKER), "hot", Path("spark.log"))
+    assert isinstance(error, InternalError)
+    assert error.code == "WATERMARK_FEEDBACK"
+    assert error.message == "batch 3 was told the watermark of batch 1, not the one before"
+
+
+def test_an_error_of_someone_else_is_one_line_with_the_log() -> None:
+    error = spark_failure(RuntimeError(A_USERS_OWN), "hot", Path("state/spark.log"))
+    assert isinstance(error, SparkError)
+    assert error.message == "transform `hot` stopped: ZeroDivisionError: division by zero"
+    assert error.hint == "Spark's log has the rest: state/spark.log"
+
+
+def test_javas_innermost_cause_is_told() -> None:
+    assert gist(RuntimeError(FROM_JAVA)) == "java.io.IOException: No space left on device"
+    assert gist(RuntimeError("")) == "RuntimeError"
+    assert gist(SinkError("X", "the message alone", "a hint")) == "the message alone"
+
+
+def test_spark_that_does_not_start_tells_the_last_line_of_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("something\nJAVA_HOME is not set\n\n", encoding="utf-8")
+    assert start_failure(RuntimeError("gateway"), log).message == "Spark did not start: JAVA_HOME is not set"
+    assert "RuntimeError: gateway" in start_failure(RuntimeError("gateway"), None).message
+
+
+def test_a_sink_that_fails_twice_gets_the_batch_once(caplog: pytest.LogCaptureFixture) -> None:
+    sink = Failing(times=2)
+    with caplog.at_level(logging.WARNING):
+        RetryingSink(sink, threading.Event(), pauses=(0.01, 0.01, 0.01)).write(batch())
+    assert sink.taken == [4]
+    assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [
+        "sink `results`, batch 4: try 1 of 4",
+        "sink `results`, batch 4: try 2 of 4",
+    ]
+
+
+def test_a_sink_that_goes_on_failing_is_named() -> None:
+    sink = Failing(times=100)
+    with pytest.raises(SinkError) as failed:
+        RetryingSink(sink, threading.Event(), pauses=(0.01, 0.01)).write(batch())
+    assert failed.value.code == "SINK_FAILED"
+    assert "sink `results` could not take batch 4, tried 3 times: OSError: the disk is full" in failed.value.message
+    assert sink.left == 97
+
+
+def test_a_sink_is_not_tried_again_while_the_query_stops(caplog: pytest.LogCaptureFixture) -> None:
+    stopping, sink = threading.Event(), Failing(times=1)
+    stopping.set()
+    with pytest.raises(OSError, match="full"):
+        RetryingSink(sink, stopping, pauses=(60,)).write(batch())
+    assert caplog.records == []
