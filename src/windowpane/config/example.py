@@ -14,6 +14,7 @@ EXAMPLE_PIPELINE = '''\
 # A windowpane pipeline: streams -> transforms (windowed SQL) -> sinks.
 #   windowpane check      says what this pipeline will do, or what is wrong with it
 #   windowpane explain    shows the plan
+#   windowpane run        runs it on Spark; with --drain also windows that are still open come out at the end
 # Relative paths start from the folder of this file. Durations are texts: "500ms", "5s", "2m", "1h", "1d".
 # Any text may use ${NAME} or ${NAME:-default} from the environment; such values are never printed.
 
@@ -27,7 +28,8 @@ eventtime = { column = "ts", type = "iso8601", strict = true }
 options = { maxFilesPerTrigger = 1 } # passed to the Spark source as they are
 
 [options]
-# enabled: true = event time, false = processing time, unset = event time where a stream or the query declares one.
+# enabled: true = event time, false = processing time, unset = event time only where the query has ON or the transform
+# has event_time_field.
 # late_tolerance: how far the watermark stays behind the largest event time seen.
 eventtime = { enabled = true, late_tolerance = "5s" }
 checkpoint = "state/hot"             # offsets, state and ledger: a restart goes on from here

@@ -68,7 +68,8 @@ class EventtimeOptions(Settings):
     enabled: bool | None = Field(
         default=None,
         description="true: windows go by event time, and it is an error when no stream declares one. false: by "
-        "processing time. Unset: by event time where the query or a stream declares one.",
+        "processing time. Unset: by event time where the query has ON or the transform has event_time_field, else by "
+        "processing time.",
     )
     late_tolerance_us: Duration = Field(
         default=0, alias="late_tolerance", description="How far the watermark stays behind the largest event time seen."
