@@ -369,3 +369,36 @@ def test_explain_starts_neither_spark_nor_duckdb(pipeline: Path) -> None:
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
+
+
+def test_run_refuses_mistakes_before_spark_starts(pipeline: Path) -> None:
+    broken = pipeline.read_text(encoding="utf-8").replace("max(price)", "max(prize)")
+    pipeline.write_text(broken, encoding="utf-8")
+    code, out, err = run("run", str(pipeline))
+    assert (code, out) == (2, "")
+    assert "[UNKNOWN_COLUMN]" in err
+    assert "starting Spark" not in err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--trigger", "sometimes"), "sometimes"),
+        (("--drain", "--trigger", "10s"), "it never is"),
+        (("--transform", "hto"), "there is no transform `hto`"),
+    ],
+)
+def test_run_refuses_bad_options(pipeline: Path, args: tuple[str, ...], message: str) -> None:
+    code, _, err = run("run", str(pipeline), *args)
+    assert code == 2
+    assert message in err
+
+
+def test_status_drain_and_inspect_where_nothing_has_run(pipeline: Path) -> None:
+    for command, told in (("status", "NEVER_RUN"), ("drain", "NOT_RUNNING"), ("stop", "NOT_RUNNING")):
+        code, _, err = run(command, str(pipeline))
+        assert code == 1
+        assert f"[{told}]" in err
+    code, _, err = run("inspect", str(pipeline))
+    assert code == 1
+    assert "[NO_CHECKPOINT]" in err

@@ -15,6 +15,7 @@ from rich.console import Console
 from windowpane.cli.figures import accounting_table
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
 from windowpane.config import METRICS_ONLY, PipelineConfig, Trigger, find_pipeline, load_pipeline, parse_options
+from windowpane.errors import ConfigError
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.control import Requests
 from windowpane.runtime.location import pipeline_folder
@@ -68,9 +69,17 @@ def _run(pipeline: Pipeline, progress: Progress, *, drain: bool) -> tuple[str, B
 
 
 def _trigger(options: RunOptions) -> Trigger | None:
-    if options.trigger is not None:
-        return parse_options({"trigger": options.trigger}).trigger
-    return Trigger("available_now") if options.drain else None
+    available_now = Trigger("available_now")
+    given = parse_options({"trigger": options.trigger}).trigger if options.trigger is not None else None
+    if not options.drain:
+        return given
+    if given not in (None, available_now):
+        raise ConfigError(
+            "BAD_OPTION",
+            f"--drain ends when the input is exhausted, and with --trigger {given} it never is",
+            "leave out --trigger, or run without --drain and end it with windowpane drain",
+        )
+    return available_now
 
 
 def _progress(options: RunOptions) -> Progress:
