@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,8 @@ MEANINGS = {
 
 
 def text_width() -> int:
-    """How wide text may be: the terminal's width, so that it is broken between words."""
-    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    """How wide text may be: as the terminal, so that it is broken between words; the same everywhere in a pipe."""
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
 
 
 def status_line(name: str, transform: Mapping[str, Any]) -> str:
