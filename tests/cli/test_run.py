@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,20 @@ def test_the_example_of_init_runs_is_inspected_and_ends(tmp_path: Path) -> None:
     assert "4 end" in ledger.stdout
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    begun: list[subprocess.Popen[str]] = []
+    yield begun
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def started(folder: Path, processes: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    """A pipeline that runs and has read rows, now or before it was stopped: then it may still be starting."""
     process = subprocess.Popen([*COMMAND, "run"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    processes.append(process)
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
         status = windowpane(folder, "status", "--json")
@@ -101,10 +114,10 @@ def started(folder: Path) -> subprocess.Popen[str]:
     raise AssertionError(process.communicate()[1])
 
 
-def test_control_from_another_terminal(tmp_path: Path) -> None:
+def test_control_from_another_terminal(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
     (tmp_path / "pipeline.toml").write_text(ENDLESS, encoding="utf-8")
 
-    process = started(tmp_path)
+    process = started(tmp_path, processes)
     second = windowpane(tmp_path, "run")
     assert second.returncode == 1
     assert "[CHECKPOINT_IN_USE]" in second.stderr
@@ -118,7 +131,7 @@ def test_control_from_another_terminal(tmp_path: Path) -> None:
     before = json.loads(windowpane(tmp_path, "status", "--json").stdout)
     assert (before["running"], before["state"]) == (False, "stopped")
 
-    process = started(tmp_path)
+    process = started(tmp_path, processes)
     drained = windowpane(tmp_path, "drain", "--timeout", "200")
     assert drained.returncode == 0, drained.stderr
     assert "every open window was emitted" in drained.stdout

@@ -104,6 +104,7 @@ def test_a_pipeline_that_does_not_answer(tmp_path: Path) -> None:
 def test_a_start_forgets_requests_to_the_run_before_and_ones_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / REQUEST_FILE).write_text('{"request": "drain"}', encoding="utf-8")
     requests = Requests(tmp_path)
+    requests.forget()
     assert requests.take() is None
     for text in ("{", "[]", '{"request": "dance"}'):
         (tmp_path / REQUEST_FILE).write_text(text, encoding="utf-8")

@@ -23,6 +23,11 @@ class Requests:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / REQUEST_FILE
+
+    def forget(self) -> None:
+        """Drop what was asked of the run before. To be called as soon as the lock is held: from then on a request is
+        meant for this run, even while it is still starting.
+        """
         self._path.unlink(missing_ok=True)
 
     def take(self) -> Request | None:

@@ -18,6 +18,7 @@ from windowpane.plan.build import Plan
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.checkpoint import Checkpoint, RunLock
+from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
 from windowpane.runtime.routes import build_sinks, side_sinks
@@ -76,6 +77,7 @@ class Pipeline:
         """Start all transforms. `watch` hears of every finished micro-batch."""
         lock = RunLock(self.folder)
         lock.acquire()
+        Requests(self.folder).forget()
         try:
             claims = [(plan, self.checkpoint(plan).claim(plan, self.config.options.shards)) for plan in self.plans]
             session = spark or self._session()
