@@ -30,9 +30,10 @@ class CaseJob:
         told = _with_helper(case) if by_hand else case
         made = CaseQuery(told)
         arguments = made.harness_arguments()
-        options = {name: value for name, value in arguments["options"].items()}
         schemas = {name: stream["schema"] for name, stream in arguments["streams"].items()}
-        query = Query(made.sql(), schemas, options, arguments.get("transform", {}), timed=not made.by_clock)
+        query = Query(
+            made.sql(), schemas, arguments["options"], arguments.get("transform", {}), timed=not made.by_clock
+        )
         return cls(case, query, _batches(told))
 
     @property
@@ -59,7 +60,7 @@ def _moved_by_hand(case: Case) -> bool:
     time = case["time"]
     if time["mode"] == "processing":
         return False
-    return time["watermarks"] == "explicit" or (time["watermarks"] == "none" and time["end"] == "stop")
+    return bool(time["watermarks"] == "explicit" or (time["watermarks"] == "none" and time["end"] == "stop"))
 
 
 def _with_helper(case: Case) -> Case:

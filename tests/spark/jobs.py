@@ -133,7 +133,9 @@ class Job:
     def outcome(self) -> Outcome:
         ledger = self.pipeline().checkpoint(self.pipeline().plans[0]).ledger
         entries = [entry for batch in ledger.batch_ids() if (entry := ledger.read(batch)) is not None]
-        rows = {batch: [_plain(row.asDict(recursive=True)) for row in got] for batch, got in self.results._batches.items()}
+        rows = {
+            batch: [_plain(row.asDict(recursive=True)) for row in got] for batch, got in self.results._batches.items()
+        }
         side = {batch: [json.loads(row[0]) for row in got] for batch, got in self.aside._batches.items()}
         return Outcome(rows, side, entries)
 

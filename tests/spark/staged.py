@@ -42,9 +42,9 @@ class AdvancedShard(Shard):
     advance_to_us: int | None = None
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, int]:
-        frames, *rest = super()._unpacked(payloads)
+        frames, near, clock_us, future_rows = super()._unpacked(payloads)
         told: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
-        return [*frames, *told], *rest
+        return [*frames, *told], near, clock_us, future_rows
 
 
 class StagedChain:

@@ -92,7 +92,8 @@ def test_other_shards_and_another_query_are_refused(tmp_path: Path) -> None:
     assert changed.plans[0].plan_id in message
     differing = [line.strip() for line in message.splitlines() if line.strip()[:1] in ("-", "+")]
     assert len(differing) == 2
-    assert "GROUP BY" in differing[0]
+    assert "'3s'" in differing[0]
+    assert "'4s'" in differing[1]
 
 
 def test_a_crash_between_sink_and_commit_leaves_one_copy(spark: SparkSession, tmp_path: Path) -> None:
@@ -173,7 +174,9 @@ def test_an_empty_folder_and_a_single_row(spark: SparkSession, tmp_path: Path) -
 def test_a_million_groups_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     count, found = 1_000_000, list[Any]()
     job = Job(tmp_path, TUMBLING, source_format="parquet")
-    rows = pa.table({"ts": pa.repeat(5, count), "k": pa.array(range(count)).cast(pa.string()), "v": pa.repeat(2, count)})
+    rows = pa.table(
+        {"ts": pa.repeat(5, count), "k": pa.array(range(count)).cast(pa.string()), "v": pa.repeat(2, count)}
+    )
     pq.write_table(rows, tmp_path / "data" / "s" / "all.parquet")
 
     def take(frame: DataFrame, batch_id: int) -> None:
