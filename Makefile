@@ -48,6 +48,12 @@ demo: setup ## Run a pipeline over a stream with late, duplicate and corrupt row
 bench-core: setup ## Measure the core's kernels
 	$(PYTHON) bench/core.py
 
+KILLS ?= 10
+.PHONY: torture
+torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SEED= repeats a failure)
+	@scripts/java
+	$(PYTHON) bench/torture.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse

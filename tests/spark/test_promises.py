@@ -30,7 +30,8 @@ from windowpane.runtime import Pipeline
 pytestmark = pytest.mark.spark
 
 TUMBLING = Query(
-    "SELECT k, count(*) AS n, sum(v) AS s, avg(x) AS a, window_id, emit_epoch FROM s GROUP BY tumblingwindow('ss', 3), k",
+    "SELECT k, count(*) AS n, sum(v) AS s, avg(x) AS a, window_id, emit_epoch FROM s "
+    "GROUP BY tumblingwindow('ss', 3), k",
     {"s": SCHEMA}, LAG,
 )  # fmt: skip
 
