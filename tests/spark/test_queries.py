@@ -85,8 +85,8 @@ def test_every_batch_adds_up_and_is_in_the_ledger(outcomes: dict[str, Outcome], 
 
 def test_union_of_two_streams(spark: SparkSession, tmp_path: Path) -> None:
     sql = (
-        "SELECT k, count(*) AS n, sum(v) AS s "
-        "FROM (SELECT ts, k, v FROM a WHERE v > 0 UNION ALL SELECT ts, k, v FROM b) u GROUP BY tumblingwindow('ss', 3), k"
+        "SELECT k, count(*) AS n, sum(v) AS s FROM "
+        "(SELECT ts, k, v FROM a WHERE v > 0 UNION ALL SELECT ts, k, v FROM b) u GROUP BY tumblingwindow('ss', 3), k"
     )
     query = Query(sql, {"a": SCHEMA, "b": SCHEMA}, LAG)
     job = Job(tmp_path, query)
