@@ -56,4 +56,5 @@ torture: setup ## Kill a pipeline KILLS times at random points, and compare its 
 
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse \
+		examples/*/out examples/*/state examples/demo/data

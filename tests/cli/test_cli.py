@@ -394,6 +394,12 @@ def test_run_refuses_bad_options(pipeline: Path, args: tuple[str, ...], message:
     assert message in err
 
 
+def test_errors_of_run_are_one_line_of_json(pipeline: Path) -> None:
+    code, out, _ = run("run", str(pipeline), "--json", "--transform", "hto")
+    assert code == 2
+    assert [json.loads(line)["error"]["code"] for line in out.splitlines()] == ["UNKNOWN_TRANSFORM"]
+
+
 def test_status_drain_and_inspect_where_nothing_has_run(pipeline: Path) -> None:
     for command, told in (("status", "NEVER_RUN"), ("drain", "NOT_RUNNING"), ("stop", "NOT_RUNNING")):
         code, _, err = run(command, str(pipeline))

@@ -125,7 +125,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a pipeline on Spark. Ctrl-C stops it; it goes on where it stopped when it is run again."""
-    with reporting(as_json=as_json, debug=debug):
+    with reporting(as_json=as_json, debug=debug, as_lines=True):
         from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
 
         run_pipeline(pipeline, RunOptions(transform, trigger, drain=drain, as_json=as_json))
@@ -196,7 +196,11 @@ def init(
         from windowpane.config import write_example  # noqa: PLC0415
 
         written = [str(path) for path in write_example(folder)]
-        out.write("\n".join([*(f"wrote {path}" for path in written), f"next: windowpane check {written[0]}"]))
+        out.write(
+            "\n".join(
+                [*(f"wrote {path}" for path in written), f"next: windowpane check {written[0]}, then windowpane run"]
+            )
+        )
 
 
 @app.command(epilog="Example:\n\n  windowpane schema > windowpane.schema.json")

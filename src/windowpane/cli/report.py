@@ -35,8 +35,11 @@ class Output:
 
 
 @contextmanager
-def reporting(*, as_json: bool, debug: bool) -> Iterator[Output]:
-    """Turns whatever the command raises into a message and an exit code."""
+def reporting(*, as_json: bool, debug: bool, as_lines: bool = False) -> Iterator[Output]:
+    """Turns whatever the command raises into a message and an exit code.
+
+    `as_lines`: JSON of one line, for a command whose output is read line by line.
+    """
     out = Output()
     try:
         yield out
@@ -47,7 +50,7 @@ def reporting(*, as_json: bool, debug: bool) -> Iterator[Output]:
     except WindowpaneError as error:
         if isinstance(error, InternalError) and debug:
             traceback.print_exc()
-        _print_error(error, out, as_json=as_json)
+        _print_error(error, out, as_json=as_json, as_lines=as_lines)
         raise typer.Exit(error.exit_code) from None
     except (typer.Exit, typer.Abort):
         raise
@@ -55,7 +58,7 @@ def reporting(*, as_json: bool, debug: bool) -> Iterator[Output]:
         if debug:
             traceback.print_exc()
         ours = InternalError("INTERNAL", f"{type(error).__name__}: {error}", _REPORT + _debug_hint(debug=debug))
-        _print_error(ours, out, as_json=as_json)
+        _print_error(ours, out, as_json=as_json, as_lines=as_lines)
         raise typer.Exit(BUG) from None
 
 
@@ -63,9 +66,9 @@ def _debug_hint(*, debug: bool) -> str:
     return "" if debug else " --debug shows where it happened."
 
 
-def _print_error(error: WindowpaneError, out: Output, *, as_json: bool) -> None:
+def _print_error(error: WindowpaneError, out: Output, *, as_json: bool, as_lines: bool) -> None:
     if as_json:
-        out.write(json.dumps({"error": error.as_dict()}, indent=2, ensure_ascii=False))
+        out.write(json.dumps({"error": error.as_dict()}, indent=None if as_lines else 2, ensure_ascii=False))
         return
     text = error.render()
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
