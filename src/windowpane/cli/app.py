@@ -196,11 +196,8 @@ def init(
         from windowpane.config import write_example  # noqa: PLC0415
 
         written = [str(path) for path in write_example(folder)]
-        out.write(
-            "\n".join(
-                [*(f"wrote {path}" for path in written), f"next: windowpane check {written[0]}, then windowpane run"]
-            )
-        )
+        steps = [f"next: windowpane check {written[0]}", f"then: windowpane run {written[0]} --drain"]
+        out.write("\n".join([*(f"wrote {path}" for path in written), *steps]))
 
 
 @app.command(epilog="Example:\n\n  windowpane schema > windowpane.schema.json")
