@@ -6,6 +6,7 @@ A user's mistake is shown as `[CODE] message` with the place and a hint, never a
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -165,9 +166,15 @@ def gist(error: BaseException) -> str:
         return error.message
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    told = [line for line in lines if line and not line.startswith(("An error occurred while calling", "at ", "\tat "))]
+    told = [line for line in lines if line and not line.startswith(("An error occurred while calling", "at "))]
     chosen = next(iter(causes[-1:] + told), "")
-    return chosen if chosen.startswith("[") or causes else f"{type(error).__name__}: {chosen}".rstrip(": ")
+    java = _JAVA_ERROR.match(chosen)
+    if java is not None:
+        return chosen[java.start(1) :]
+    return chosen if chosen.startswith("[") else f"{type(error).__name__}: {chosen}".rstrip(": ")
+
+
+_JAVA_ERROR = re.compile(r"(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error))\b")
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -68,7 +68,9 @@ def test_an_error_of_someone_else_is_one_line_with_the_log() -> None:
 
 
 def test_javas_innermost_cause_is_told() -> None:
-    assert gist(RuntimeError(FROM_JAVA)) == "java.io.IOException: No space left on device"
+    assert gist(RuntimeError(FROM_JAVA)) == "IOException: No space left on device"
+    assert gist(RuntimeError("An error occurred while calling o1.x.\n: a.b.SomeException: why")) == "SomeException: why"
+    assert gist(ValueError("what")) == "ValueError: what"
     assert gist(RuntimeError("")) == "RuntimeError"
     assert gist(SinkError("X", "the message alone", "a hint")) == "the message alone"
 

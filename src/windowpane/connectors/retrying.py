@@ -35,7 +35,7 @@ class RetryingSink(Sink):
                     raise
                 _log.warning(
                     "sink `%s`, batch %d: try %d of %d failed, again in %g s: %s",
-                    self.name, batch.batch_id, number, len(self._pauses) + 1, pause, gist(failed),
+                    self.name, batch.batch_id, number, len(self._pauses) + 1, pause, self._gist(failed),
                 )  # fmt: skip
                 self._stopping.wait(pause)
         return self._last_try(batch)
@@ -47,9 +47,12 @@ class RetryingSink(Sink):
             raise SinkError(
                 "SINK_FAILED",
                 f"sink `{self.name}` could not take batch {batch.batch_id}, tried {len(self._pauses) + 1} times: "
-                f"{gist(failed)}",
+                f"{self._gist(failed)}",
                 "nothing is lost: the batch is not committed, and comes again when the pipeline is started again",
             ) from failed
+
+    def _gist(self, failed: Exception) -> str:
+        return gist(failed).removeprefix(f"sink `{self.name}` ")
 
     def close(self) -> None:
         self._sink.close()
