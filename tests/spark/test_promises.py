@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.jobs import (
+    FIRST_FILE_TIME,
     Job,
     Query,
     assert_same,
@@ -109,9 +111,7 @@ def test_a_crash_between_sink_and_commit_leaves_one_copy(spark: SparkSession, tm
     entry = ledger.last()
     assert entry is not None
     assert entry.results or entry.side
-    commits = tmp_path / "state" / "q" / "spark" / "commits"
-    (commits / str(len(BATCHES) - 1)).unlink()
-    (commits / f".{len(BATCHES) - 1}.crc").unlink(missing_ok=True)
+    forget_commit(tmp_path / "state" / "q" / "spark", len(BATCHES) - 1)
     finish(Pipeline.from_dict(settings, tmp_path).start(spark), drain=False)
     after = {path.name: path.read_text() for name in ("results", "aside") for path in (tmp_path / name).glob("part-*")}
     assert {name: Counter(text.splitlines()) for name, text in after.items()} == {
@@ -202,3 +202,40 @@ def test_lines_that_cannot_be_read_are_error_rows(spark: SparkSession, tmp_path:
     assert {record["error_detail"] for record in errors} == {"no json at all", cut_off}
     assert counted(outcome.all_rows) == counted(in_harness(TUMBLING, BATCHES[:1], drain=True).all_rows)
     assert outcome.entries[-1].totals["in_"] == len(BATCHES[0]) + 2
+
+
+def test_a_parquet_file_that_is_cut_off_is_an_error_row(spark: SparkSession, tmp_path: Path) -> None:
+    """The good files beside it count, in its own micro-batch and after it; a replay gives the same."""
+    job = Job(tmp_path, TUMBLING, source_format="parquet")
+    settings = job.settings()
+    settings["streams"]["s"]["options"] = {"maxFilesPerTrigger": 2}
+    data = tmp_path / "data" / "s"
+    for number, batch in enumerate(BATCHES):
+        path = data / f"{number}.parquet"
+        pq.write_table(pa.Table.from_pylist(batch), path)
+        if number == 1:
+            path.write_bytes(path.read_bytes()[:-20])
+        os.utime(path, (FIRST_FILE_TIME + number,) * 2)
+    given = {"results": job.results, "aside": job.aside}
+    finish(Pipeline.from_dict(settings, tmp_path, sinks=given).start(spark), drain=False)
+    first = job.outcome()
+    forget_commit(tmp_path / "state" / "q" / "spark", 1)
+    finish(Pipeline.from_dict(settings, tmp_path, sinks=given).start(spark), drain=True)
+    outcome = job.outcome()
+    errors = [record for record in outcome.all_side if record["kind"] == "error"]
+    assert [(record["kind"], record["reason"]) for record in errors] == [("error", "decode_error")]
+    assert "1.parquet" in errors[0]["error_detail"]
+    wanted = in_harness(TUMBLING, [BATCHES[0], BATCHES[2] + BATCHES[3]], drain=True)
+    assert counted(outcome.all_rows) == counted(wanted.all_rows)
+    assert outcome.entries[0].accounting["error"] == 1
+    assert outcome.entries[-1].totals["in_"] == 3 * len(BATCHES[0]) + 1
+    assert [replace(entry, seconds=0) for entry in first.entries] == [
+        replace(entry, seconds=0) for entry in outcome.entries[:2]
+    ]
+
+
+def forget_commit(checkpoint: Path, *batches: int) -> None:
+    """As if the process had died before Spark committed these batches."""
+    for batch in batches:
+        (checkpoint / "commits" / str(batch)).unlink()
+        (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)

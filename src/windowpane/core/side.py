@@ -23,6 +23,7 @@ LATE_ROW = "behind_watermark"
 MAX_GROUPS = "max_groups"
 DUPLICATE = "duplicate_key"
 OVERFLOW = "overflow"
+DECODE = "decode_error"
 
 
 @dataclass(frozen=True)

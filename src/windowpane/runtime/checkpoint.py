@@ -97,6 +97,20 @@ class Checkpoint:
         assert isinstance(content, dict)
         return content
 
+    def note_damaged(self, batch_id: int, files: dict[str, str]) -> None:
+        """From now on this batch is read without what these files do not give, and has an error row for each."""
+        write_whole(self._damage(batch_id), json.dumps({"format": FORMAT, "files": files}, indent=1))
+
+    def damaged(self, batch_id: int) -> dict[str, str]:
+        """Files of a batch that cannot be read to their end, with the reason."""
+        found = self._read(f"damaged/{batch_id:012}.json")
+        files = found["files"] if found else {}
+        assert isinstance(files, dict)
+        return files
+
+    def _damage(self, batch_id: int) -> Path:
+        return self.folder / "damaged" / f"{batch_id:012}.json"
+
     def last_committed(self) -> int:
         """The last batch that Spark committed, -1 when there is none."""
         commits = self.folder / "spark" / "commits"

@@ -11,6 +11,7 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from windowpane.config import PipelineConfig, Trigger, load_pipeline, parse_pipeline
+from windowpane.connectors.damage import damaged_files
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.errors import WindowpaneError
@@ -120,7 +121,11 @@ class Pipeline:
         sinks = [RetryingSink(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         aside = side_sinks(self.config, plan, self.sinks)
         routes = {name: (RetryingSink(sink, stopping), documents) for name, (sink, documents) in aside.items()}
-        runner = BatchRunner(spark, dataflow, checkpoint.ledger, sinks, routes, watch)
-        transform = RunningTransform(plan, checkpoint, dataflow, runner, stopping, self.log)
+        runner = BatchRunner(spark, dataflow, checkpoint.ledger, sinks, routes, watch, checkpoint.damaged)
+
+        def look_into(batch_id: int) -> dict[str, str]:
+            return damaged_files(spark, self.config.streams, self.config.base_dir, checkpoint.spark, batch_id)
+
+        transform = RunningTransform(plan, checkpoint, dataflow, runner, stopping, self.log, look_into)
         transform.begin(self.trigger or self.config.options.trigger)
         return transform

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from windowpane.config import Trigger
+from windowpane.connectors.damage import is_damage, reading_around_damage
 from windowpane.plan.build import Plan
 from windowpane.runtime.checkpoint import Checkpoint, RunLock
 from windowpane.runtime.failures import spark_failure
@@ -37,13 +39,21 @@ class RunningTransform:
     stopping: threading.Event
     """Set while the query is being stopped: what fails then does not count."""
     log: Path | None = None
+    look_into: Callable[[int], dict[str, str]] = lambda _batch_id: {}
+    """Finds the files of a batch that cannot be read."""
     query: StreamingQuery = field(init=False)
+    _trigger: Trigger = field(init=False, default=AVAILABLE_NOW)
+    _looked_into: int | None = field(init=False, default=None)
+    _alone: int | None = field(init=False, default=None)
+    """The batch that is read around damaged files: it alone, so that no other file is passed over in silence."""
     _raised: Exception | None = field(init=False, default=None)
     """What the last micro-batch raised here on the driver: Spark would give its text alone."""
 
     def begin(self, trigger: Trigger) -> None:
         """Start the query from its checkpoint."""
+        self._trigger = trigger
         last = self.checkpoint.last_committed()
+        self._alone = last + 1 if self.checkpoint.damaged(last + 1) else None
         self.runner.tell_watermark(last, self.checkpoint.ledger.read(last))
         name = str(self.checkpoint.folder)  # two pipelines of one session may both have a transform of this name
         writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
@@ -54,9 +64,13 @@ class RunningTransform:
             writer = writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
         self._raised = None
         self.stopping.clear()
-        self.query = writer.start()
+        with reading_around_damage(self.runner.spark) if self._alone is not None else contextlib.nullcontext():
+            self.query = writer.start()
 
     def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
+        if self._alone is not None and batch_id != self._alone:
+            self._raised = _DamageIsBehindError()
+            raise self._raised
         try:
             self.runner.run(packed, batch_id)
         except Exception as raised:
@@ -71,7 +85,22 @@ class RunningTransform:
                 return True
             return bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type]  # takes fractions too
         except PySparkException as failed:
-            raise spark_failure(self._raised or failed, self.plan.transform, self.log) from failed
+            if not self._gone_on():
+                raise spark_failure(self._raised or failed, self.plan.transform, self.log) from failed
+        return self.ended() if seconds is None else False
+
+    def _gone_on(self) -> bool:
+        """After a failure: started again, if it was a file that cannot be read, or the batch after one with such."""
+        batch_id = self.checkpoint.last_committed() + 1
+        if not isinstance(self._raised, _DamageIsBehindError):
+            if self._raised is None or not is_damage(self._raised) or self._looked_into == batch_id:
+                return False
+            self._looked_into = batch_id
+            found = self.look_into(batch_id)
+            if found:
+                self.checkpoint.note_damaged(batch_id, found)
+        self.begin(self._trigger)
+        return True
 
     def stop(self) -> None:
         """Cancel the micro-batch that runs: it is not committed, and comes again at the next start."""
@@ -93,6 +122,10 @@ class RunningTransform:
             self.runner.run(packed, last + 1, final=True)
         self.checkpoint.finish(last + 1)
         return self.checkpoint.ledger.read(last + 1)
+
+
+class _DamageIsBehindError(Exception):
+    """Ends a query that passes over damaged files, before it reads the batch after the one that has them."""
 
 
 class RunningPipeline:

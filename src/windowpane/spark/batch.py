@@ -33,6 +33,8 @@ class BatchRunner:
     sinks: Sequence[Sink]
     side_sinks: Mapping[str, tuple[Sink, SideDocuments]] = field(default_factory=dict)
     watch: Callable[[Entry], None] = lambda _entry: None
+    damaged: Callable[[int], Mapping[str, str]] = lambda _batch_id: {}
+    """Files of a batch that could not be read, with the reason: an error row for each."""
 
     def tell_watermark(self, batch_id: int, entry: Entry | None) -> None:
         """Tasks of the next batch judge late rows by the watermark after this one."""
@@ -62,6 +64,8 @@ class BatchRunner:
             _, shard_counts, meta = unpack_frames(report)
             counts = counts + shard_counts
             metas.append(meta)
+        damaged = 0 if final else len(self.damaged(batch_id))
+        counts = counts + Accounting(in_=damaged, error=damaged)
         counts.check(before.accounting["buffered"] if before else 0)
         watermarks = [meta["watermark_us"] for meta in metas]
         return Entry(
@@ -71,7 +75,7 @@ class BatchRunner:
             accounting=counts.as_dict(),
             totals=add_totals(before, counts),
             results=sum(int(str(meta["results"])) for meta in metas),
-            side=_summed(metas, "side"),
+            side=_summed([*metas, {"side": {"error": damaged} if damaged else {}}], "side"),
             maxima=dict(metas[0]["maxima"]) if metas else {},  # type: ignore[call-overload]
             held_by=str(metas[0]["held_by"]) if metas and metas[0]["held_by"] else None,
             open_windows=sum(int(str(meta["open_windows"])) for meta in metas),
@@ -98,6 +102,10 @@ class BatchRunner:
             bad = self.dataflow.results.error_documents(packed, entry.clock_us, entry.watermark_us)
             if bad is not None:
                 records = bad if records is None else records.unionAll(bad)
+        damaged = {} if entry.final or "error" not in documents.kinds else self.damaged(entry.batch_id)
+        if damaged and records is not None:
+            texts = documents.of_files(damaged, entry.clock_us, entry.watermark_us)
+            records = records.unionAll(self.spark.createDataFrame([(text,) for text in texts], "value string"))
         return records
 
 

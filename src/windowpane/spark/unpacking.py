@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -59,6 +59,20 @@ class SideDocuments:
                     chosen = frame.batch.filter(pc.is_in(frame.batch.column("kind"), pa.array(self.kinds)))
                     texts = [json.dumps(self._trimmed(record)) for record in side.to_records(chosen, self.plan_id)]
                     yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["value"])
+
+    def of_files(self, damaged: Mapping[str, str], clock_us: int, watermark_us: int | None) -> list[str]:
+        """A record for each file that could not be read to its end."""
+        details = [f"{path}: {reason}" for path, reason in damaged.items()]
+        rows = pa.RecordBatch.from_pydict({c.ARRIVAL: pa.array(range(len(details)), pa.int64())})
+        batch = side.side_batch(
+            "error",
+            side.DECODE,
+            rows,
+            clock_us=clock_us,
+            watermark_us=watermark_us,
+            detail=pa.array(details, pa.string()),
+        )
+        return [json.dumps(record) for record in side.to_records(batch, self.plan_id)]
 
     def _trimmed(self, record: dict[str, object]) -> dict[str, object]:
         return record if record["kind"] in self.originals else record | {"original_event": None}

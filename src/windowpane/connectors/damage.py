@@ -1,0 +1,102 @@
+"""Files that cannot be read to their end: which of a micro-batch's files they are, and what is wrong with each.
+
+Text files give a bad record for what cannot be read. A parquet file that is cut off gives an exception instead, and
+Spark's `ignoreCorruptFiles` would skip it without a word. So a batch that fails on a file is looked into, file by file
+and with Spark's own reader; what is found is written down, and the batch is read again without what is unreadable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from windowpane.config import Stream
+from windowpane.connectors.sources import FILES, resolved
+from windowpane.errors import gist
+
+_READ_FAILED = "FAILED_READ_FILE"
+_IGNORE = "spark.sql.files.ignoreCorruptFiles"
+
+
+def is_damage(failed: BaseException) -> bool:
+    """Whether a micro-batch failed because a file could not be read."""
+    return _READ_FAILED in str(failed)
+
+
+@contextlib.contextmanager
+def reading_around_damage(spark: SparkSession) -> Iterator[None]:
+    """A query that starts now reads of each file what it can, and passes over the rest. It keeps its settings."""
+    before = spark.conf.get(_IGNORE)
+    spark.conf.set(_IGNORE, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(_IGNORE, str(before))
+
+
+def damaged_files(
+    spark: SparkSession, streams: Mapping[str, Stream], base: Path, checkpoint: str, batch_id: int
+) -> dict[str, str]:
+    """The files of a micro-batch that cannot be read to their end, each with the reason."""
+    found = {}
+    for path in batch_files(Path(checkpoint), batch_id):
+        stream = _stream_of(path, streams, base)
+        reason = _problem(spark, stream, path) if stream is not None else None
+        if reason is not None:
+            found[path] = reason
+    return found
+
+
+def batch_files(checkpoint: Path, batch_id: int) -> list[str]:
+    """The files that Spark has planned for a micro-batch, by its offset log and its sources' own logs."""
+    until, after = _offsets(checkpoint, batch_id), _offsets(checkpoint, batch_id - 1)
+    files: list[str] = []
+    for source, last in until.items():
+        first = after.get(source, -1) + 1
+        entries = [entry for path in (checkpoint / "sources" / str(source)).glob("[0-9]*") for entry in _log(path)]
+        files += [str(entry["path"]) for entry in entries if first <= int(str(entry["batchId"])) <= last]
+    return sorted(set(files))
+
+
+def _offsets(checkpoint: Path, batch_id: int) -> dict[int, int]:
+    """How far each file source has come with a batch. The log has a version, metadata, then a line per source."""
+    path = checkpoint / "offsets" / str(batch_id)
+    if not path.exists():
+        return {}
+    offsets = {}
+    for source, line in enumerate(path.read_text(encoding="utf-8").splitlines()[2:]):
+        offset = json.loads(line) if line.startswith("{") else {}
+        if isinstance(offset, dict) and "logOffset" in offset:
+            offsets[source] = int(offset["logOffset"])
+    return offsets
+
+
+def _log(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+
+
+def _stream_of(path: str, streams: Mapping[str, Stream], base: Path) -> Stream | None:
+    bare = path.removeprefix("file://")
+    for stream in streams.values():
+        folder = resolved(stream.path, base)
+        if stream.format in FILES and folder is not None and bare.startswith(folder.removeprefix("file://")):
+            return stream
+    return None
+
+
+def _problem(spark: SparkSession, stream: Stream, path: str) -> str | None:
+    """Why Spark cannot read a file to its end; None when it can."""
+    reader = spark.read.format(stream.format or "").options(**stream.spark_options)
+    if stream.schema_:
+        reader = reader.schema(stream.schema_)
+    try:
+        reader.load(path).write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JJavaError) as failed:
+        return gist(failed)
+    return None
