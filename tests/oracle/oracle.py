@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.oracle.aggregates import Overflow, comparable, compute
+from tests.oracle.rows import Emission, Row
 from tests.oracle.spec import Aligned, Plain, Query, Session, Unreadable, Values
-from tests.oracle.windows import Emission, Row, windows_of
+from tests.oracle.windows import windows_of
 
 FATES = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "no_window")
 
