@@ -47,7 +47,12 @@ def _bid(chance: random.Random, file: int, place: int) -> dict[str, object]:
     when = START + dt.timedelta(seconds=number / BIDS_PER_SECOND)
     price = 0 if number % 97 == 0 else chance.randrange(10, 500)
     auction = min(chance.randrange(1, 13), chance.randrange(1, 13))
-    return {"bid": f"b{number:04}", "auction": auction, "price": price, "ts": when.isoformat().replace("+00:00", "Z")}
+    return {
+        "bid": f"b{number:04}",
+        "auction": auction,
+        "price": price,
+        "ts": f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03}Z",
+    }
 
 
 def _seen(bid: object, chance: random.Random) -> float:

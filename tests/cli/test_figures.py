@@ -62,4 +62,4 @@ def test_results_are_printed_above_the_live_lines(monkeypatch: pytest.MonkeyPatc
     Above(terminal, lines).write("a result\n")
     lines.show(["third"])
     lines.clear()
-    assert terminal.getvalue() == "a line that is too\nsecond\x1b[1A\r\x1b[Ja result\nthird\r\x1b[J"
+    assert terminal.getvalue() == "a line that is to\nsecond\x1b[1A\r\x1b[Ja result\nthird\r\x1b[J"

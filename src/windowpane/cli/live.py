@@ -21,7 +21,8 @@ class LiveLines:
         self.lock = threading.RLock()
 
     def show(self, lines: Sequence[str]) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        # Room for the `^C` that terminals echo: a line that wraps could not be cleared.
+        width = shutil.get_terminal_size().columns - 3
         with self.lock:
             self.clear()
             self._terminal.write("\n".join(set_cell_size(line, width).rstrip() for line in lines))

@@ -23,8 +23,7 @@ from windowpane.runtime.status import Board, named
 
 if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline
-
-_GO_ON = "start it again to go on where it stopped"
+    from windowpane.runtime.supervision import Outcome
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,10 @@ def run_pipeline(path: Path | None, options: RunOptions) -> None:
     pipeline = Pipeline(config, plans, trigger=trigger)
     with redirect_stdout(progress.stdout):
         outcome, board = _run(pipeline, progress, drain=options.drain)
-    _conclude(config, outcome, board, progress, as_json=options.as_json)
+    _conclude(config, outcome, board, as_json=options.as_json)
 
 
-def _run(pipeline: Pipeline, progress: Progress, *, drain: bool) -> tuple[str, Board]:
+def _run(pipeline: Pipeline, progress: Progress, *, drain: bool) -> tuple[Outcome, Board]:
     from windowpane.runtime.supervision import signals, supervise  # noqa: PLC0415  # needs Spark
 
     try:
@@ -88,8 +87,7 @@ def _progress(options: RunOptions) -> Progress:
     return LiveProgress(sys.stderr) if sys.stderr.isatty() else LinesProgress(sys.stderr)
 
 
-def _conclude(config: PipelineConfig, outcome: str, board: Board, progress: Progress, *, as_json: bool) -> None:
-    folder = pipeline_folder(config)
+def _conclude(config: PipelineConfig, outcome: Outcome, board: Board, *, as_json: bool) -> None:
     if as_json:
         final = {"event": "end", "outcome": outcome} | board.document()
         sys.stdout.write(json.dumps(final) + "\n")
@@ -98,14 +96,16 @@ def _conclude(config: PipelineConfig, outcome: str, board: Board, progress: Prog
     for name, entry in board.entries.items():
         console.print(accounting_table(name, named(entry.totals), _routes(config, name)))
     left = sum(entry.open_windows for entry in board.entries.values())
+    told = _ending(outcome, left, pipeline_folder(config))
+    console.print(told, markup=False, soft_wrap=not console.is_terminal)
+
+
+def _ending(outcome: Outcome, left: int, folder: Path) -> str:
+    if outcome == "drained":
+        return f"Ended gracefully: every window was emitted, and the checkpoint {folder} is finished."
+    why = "All input is processed." if outcome == "exhausted" else "Stopped."
     still_open = f"{left:,} open windows stay" if left != 1 else "1 open window stays"
-    progress.say(
-        {
-            "drained": f"Ended gracefully: every window was emitted, and the checkpoint {folder} is finished.",
-            "exhausted": f"All input is processed. {still_open} in the checkpoint {folder}; {_GO_ON}.",
-            "stopped": f"Stopped. {still_open} in the checkpoint {folder}; {_GO_ON}.",
-        }[outcome]
-    )
+    return f"{why} {still_open} in the checkpoint {folder}; start it again to go on where it stopped."
 
 
 def _routes(config: PipelineConfig, transform: str) -> dict[str, str]:
