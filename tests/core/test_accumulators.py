@@ -159,7 +159,7 @@ def answer(function: str, rows: list[Row], types: list[pa.DataType], params: Seq
         case "count_if":
             return sum(value is True for value in values)
         case "first" | "any_value" | "last":
-            kept = values if params and params[0] else [row.args[0] for row in ordered]
+            kept = [row.args[0] for row in ordered] if params and not params[0] else values
             return None if not kept else kept[-1 if function == "last" else 0]
         case "min_by" | "max_by":
             candidates = [row.args for row in ordered if row.args[1] is not None]

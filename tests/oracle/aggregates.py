@@ -34,21 +34,20 @@ def comparable(value: Any) -> Any:
 
 
 def compute(call: Aggregate, rows: Sequence[Values]) -> Any:
-    """The call over rows that are in (event time, arrival) order. NULLs are skipped; first and last see them."""
+    """The call over rows that are in (event time, arrival) order. NULLs are skipped."""
     rows = [row for row in rows if call.takes(row)]
     if call.column is None:
         return len(rows)
-    every = [call.argument(row) for row in rows]
-    values = [value for value in every if value is not None]
+    values = [value for row in rows if (value := call.argument(row)) is not None]
     if call.distinct:
         values = list({comparable(value): value for value in reversed(values)}.values())
     match call.function:
         case "count":
             return len(values)
         case "first":
-            return every[0] if every else None
+            return values[0] if values else None
         case "last":
-            return every[-1] if every else None
+            return values[-1] if values else None
         case "collect_list":
             return values
     return _ONE_OR_MORE[call.function](values) if values else None

@@ -44,13 +44,13 @@ def refuse_foreign_aggregate(source: SourceText, node: exp.Expr, name: str) -> N
 
 def read_call(source: SourceText, node: exp.Expr) -> CallSyntax:
     """Take an aggregate call apart and check the number and kind of its arguments."""
-    filter_, ignore_nulls, call = _unwrap(node)
+    filter_, skip_nulls, call = _unwrap(node)
     function = accumulators.resolve(str(call.this))
     args, distinct = list(call.expressions), False
     if len(args) == 1 and isinstance(args[0], exp.Distinct):
         args, distinct = list(args[0].expressions), True
     if len(args) == 1 and isinstance(args[0], (exp.IgnoreNulls, exp.RespectNulls)):
-        ignore_nulls, args = isinstance(args[0], exp.IgnoreNulls), [args[0].this]
+        skip_nulls, args = isinstance(args[0], exp.IgnoreNulls), [args[0].this]
     if len(args) == 1 and isinstance(args[0], exp.Star):
         args = []
         if distinct or args:
@@ -61,20 +61,22 @@ def read_call(source: SourceText, node: exp.Expr) -> CallSyntax:
         raise source.error("AGGREGATE_DISTINCT", f"{function.name} takes no DISTINCT", "leave it out", at=call)
     columns = function.max_args - function.params
     params = tuple(_literal(source, function, arg) for arg in args[columns:])
-    if ignore_nulls:
-        params = _ignoring_nulls(source, function, call, params)
+    if skip_nulls is not None:
+        params = _about_nulls(source, function, call, params, skip=skip_nulls)
     return CallSyntax(function, node, tuple(args[:columns]), params, distinct, filter_)
 
 
-def _unwrap(node: exp.Expr) -> tuple[exp.Expr | None, bool, exp.Anonymous]:
+def _unwrap(node: exp.Expr) -> tuple[exp.Expr | None, bool | None, exp.Anonymous]:
+    """FILTER's condition, whether NULLs are to be skipped if the call says so, and the bare call."""
     filter_: exp.Expr | None = None
-    ignore_nulls = False
+    skip_nulls: bool | None = None
     while not isinstance(node, exp.Anonymous):
         if isinstance(node, exp.Filter):
             filter_ = node.expression.this
-        ignore_nulls = ignore_nulls or isinstance(node, exp.IgnoreNulls)
+        if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)):
+            skip_nulls = isinstance(node, exp.IgnoreNulls)
         node = node.this
-    return filter_, ignore_nulls, node
+    return filter_, skip_nulls, node
 
 
 def _arity(source: SourceText, function: AggregateFunction, call: exp.Expr, given: int) -> SqlError:
@@ -85,12 +87,13 @@ def _arity(source: SourceText, function: AggregateFunction, call: exp.Expr, give
     return source.error("AGGREGATE_ARITY", message, hint, at=call)
 
 
-def _ignoring_nulls(
-    source: SourceText, function: AggregateFunction, call: exp.Expr, params: tuple[object, ...]
+def _about_nulls(
+    source: SourceText, function: AggregateFunction, call: exp.Expr, params: tuple[object, ...], *, skip: bool
 ) -> tuple[object, ...]:
     if function.name not in IGNORING_NULLS or params:
-        raise source.error("AGGREGATE_IGNORE_NULLS", f"{function.name} takes no IGNORE NULLS", "leave it out", at=call)
-    return (True,)
+        words = "IGNORE NULLS" if skip else "RESPECT NULLS"
+        raise source.error("AGGREGATE_IGNORE_NULLS", f"{function.name} takes no {words}", "leave it out", at=call)
+    return (skip,)
 
 
 def _literal(source: SourceText, function: AggregateFunction, node: exp.Expr) -> object:

@@ -70,7 +70,7 @@ def _nearest_before(chosen: Bools) -> Int64s:
 
 def _skip_nulls(function: str, params: Sequence[object]) -> bool:
     if not params:
-        return False
+        return True
     if not isinstance(params[0], bool):
         raise PlanError(
             "AGGREGATE_PARAM",
