@@ -8,7 +8,7 @@ import os
 import pytest
 from rich.console import Console
 
-from windowpane.cli.figures import accounting_table, lag, proof, status_line
+from windowpane.cli.figures import accounting_table, instant, lag, proof, status_line
 from windowpane.cli.live import Above, LiveLines
 
 TOTALS = {"in": 1234, "aggregated": 1200, "filtered": 20, "late": 10, "error": 4}
@@ -38,6 +38,12 @@ def test_no_watermark_yet() -> None:
 )  # fmt: skip
 def test_lag(us: int, text: str) -> None:
     assert lag(us) == text
+
+
+def test_instants_have_a_fraction_only_where_there_is_one() -> None:
+    assert instant(1_714_564_848_000_000) == "2024-05-01 12:00:48"
+    assert instant(1_714_564_848_120_000) == "2024-05-01 12:00:48.12"
+    assert instant(-1) == "1969-12-31 23:59:59.999999"
 
 
 def test_the_accounting_names_every_kind_and_adds_up() -> None:

@@ -46,7 +46,8 @@ def status_line(name: str, transform: Mapping[str, Any]) -> str:
 
 def instant(us: int) -> str:
     """`2024-05-01 12:00:48`, with a fraction only where there is one."""
-    return format_instant(us).replace("T", " ").replace(".000000", "").removesuffix("Z")
+    whole, _, fraction = format_instant(us).replace("T", " ").removesuffix("Z").partition(".")
+    return f"{whole}.{fraction.rstrip('0')}".rstrip(".")
 
 
 def lag(us: int) -> str:

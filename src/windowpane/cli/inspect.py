@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
@@ -67,8 +68,14 @@ def _as_text(name: str, checkpoint: Checkpoint, held: list[dict[str, Any]] | Non
     if options.ledger is not None:
         return _drawn(_ledger_table(name, inspection.ledger_entries(checkpoint, options.ledger)))
     document = inspection.describe_checkpoint(checkpoint)
-    text = "\n".join([name, *(f"  {label:<14}{value}" for label, value in _facts(document))])
+    text = "\n".join([name, *(_fact(label, value) for label, value in _facts(document))])
     return text if held is None else f"{text}\n\n{_drawn(_state_table(held))}"
+
+
+def _fact(label: str, value: str) -> str:
+    return textwrap.fill(
+        value, text_width(), initial_indent=f"  {label:<14}", subsequent_indent=" " * 16, break_long_words=False
+    )
 
 
 def _facts(document: dict[str, Any]) -> Iterable[tuple[str, str]]:
@@ -94,7 +101,7 @@ def _state_table(held: list[dict[str, Any]]) -> Table:
         total[0] += item["count"]
         total[1] += item["size"]
         total[2] += 1
-    table = Table(title=f"state: {len(summed):,} parts", title_justify="left", show_footer=len(summed) > 0)
+    table = Table(title="state", title_justify="left", show_footer=len(summed) > 0)
     for label in ("kept", "from", "to"):
         table.add_column(label)
     table.add_column("groups", justify="right", footer=f"{sum(total[0] for total in summed.values()):,}")
