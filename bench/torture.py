@@ -144,7 +144,7 @@ def output(folder: Path) -> Output:
     found: Output = {}
     for sink in ("results", "aside"):
         for path in sorted((folder / sink).glob("part-*")):
-            batch = found.setdefault(f"{sink}/{path.name.split('-')[1]}", Counter())
+            batch = found.setdefault(f"{sink}/{path.name.rsplit('-', 2)[1]}", Counter())
             for line in path.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
                 row.pop("processing_time", None)

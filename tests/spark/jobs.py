@@ -134,9 +134,10 @@ class Job:
         ledger = self.pipeline().checkpoint(self.pipeline().plans[0]).ledger
         entries = [entry for batch in ledger.batch_ids() if (entry := ledger.read(batch)) is not None]
         rows = {
-            batch: [_plain(row.asDict(recursive=True)) for row in got] for batch, got in self.results._batches.items()
+            batch: [_plain(row.asDict(recursive=True)) for row in got]
+            for (batch, _), got in self.results._batches.items()
         }
-        side = {batch: [json.loads(row[0]) for row in got] for batch, got in self.aside._batches.items()}
+        side = {batch: [json.loads(row[0]) for row in got] for (batch, _), got in self.aside._batches.items()}
         return Outcome(rows, side, entries)
 
 
@@ -183,7 +184,7 @@ def assert_same(got: Outcome, wanted: Outcome) -> None:
     assert {batch: counted(rows) for batch, rows in got.rows.items() if rows} == {
         batch: counted(rows) for batch, rows in wanted.rows.items()
     }
-    assert {batch: counted(map(_timeless, rows)) for batch, rows in got.side.items()} == {
+    assert {batch: counted(map(_timeless, rows)) for batch, rows in got.side.items() if rows} == {
         batch: counted(map(_timeless, rows)) for batch, rows in wanted.side.items()
     }
 

@@ -239,3 +239,23 @@ def forget_commit(checkpoint: Path, *batches: int) -> None:
     for batch in batches:
         (checkpoint / "commits" / str(batch)).unlink()
         (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+
+
+def test_transforms_that_share_a_sink_keep_each_other_s_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Results and side rows of two transforms in one folder, with equal batch ids."""
+    job = Job(tmp_path, TUMBLING).feed_all(BATCHES[:2])
+    settings = job.settings()
+    settings["sinks"] = {"all": {"format": "json", "path": "all"}}
+    routes = {kind: {"sink": "all"} for kind in ("late", "error")}
+    settings["transforms"] = {
+        name: {"sql": sql, "sink": "all", "side_output": routes}
+        for name, sql in {"a": TUMBLING.sql, "b": TUMBLING.sql.replace("'ss', 3", "'ss', 2")}.items()
+    }
+    pipeline = Pipeline.from_dict(settings, tmp_path)
+    finish(pipeline.start(spark), drain=True)
+    lines = [line for path in (tmp_path / "all").glob("part-*") for line in path.read_text().splitlines()]
+    ledgers = [pipeline.checkpoint(plan).ledger for plan in pipeline.plans]
+    entries = [entry for ledger in ledgers for batch in ledger.batch_ids() if (entry := ledger.read(batch))]
+    assert sum(entry.results for entry in entries) > 0
+    assert sum(sum(entry.side.values()) for entry in entries) > 0
+    assert len(lines) == sum(entry.results + sum(entry.side.values()) for entry in entries)

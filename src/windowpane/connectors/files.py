@@ -12,7 +12,7 @@ STAGING = "_staging"
 
 
 class FileSink(Sink):
-    """json, csv or parquet files named `part-<batch>-<number>` in one folder, on any file system Hadoop knows."""
+    """Files named `part-<transform>-<batch>-<number>` in one folder, on any file system that Hadoop knows."""
 
     delivery = "exactly_once"
 
@@ -22,7 +22,7 @@ class FileSink(Sink):
         self._options = ({"ignoreNullFields": "false"} if format_name == "json" else {}) | options
 
     def write(self, batch: SinkBatch) -> None:
-        staging = f"{self._path}/{STAGING}/{batch.batch_id:012}"
+        staging = f"{self._path}/{STAGING}/{batch.identity}"
         format_name = "text" if batch.documents and self._format == "json" else self._format
         try:
             batch.frame.write.format(format_name).mode("overwrite").options(**self._options).save(staging)
@@ -39,8 +39,8 @@ class FileSink(Sink):
         path_of = jvm.org.apache.hadoop.fs.Path
         folder, staged = path_of(self._path), path_of(staging)
         files = folder.getFileSystem(batch.frame.sparkSession._jsc.hadoopConfiguration())  # noqa: SLF001
-        prefix, placed = f"part-{batch.batch_id:012}-", set()
-        found = sorted(status.getPath().getName() for status in files.listStatus(staged))
+        prefix, placed = f"part-{batch.identity}-", set()
+        found = sorted(status.getPath().getName() for status in files.listStatus(staged) if status.getLen())
         for number, name in enumerate(name for name in found if name.startswith("part-")):
             target = f"{prefix}{number:05}.{_extension(name)}"
             if batch.documents and self._format == "json":

@@ -25,6 +25,13 @@ class SinkBatch:
     batch_id: int
     frame: DataFrame
     documents: bool = False
+    transform: str = ""
+    """Whose batch it is: a sink may serve several transforms, and results and side rows of one."""
+
+    @property
+    def identity(self) -> str:
+        """Sorts by batch. A batch that comes again has the same one, and no other batch has."""
+        return f"{self.transform}{'.side' if self.documents else ''}-{self.batch_id:012}"
 
 
 class Sink(abc.ABC):
@@ -54,10 +61,10 @@ class MemorySink(Sink):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._batches: dict[int, list[Row]] = {}
+        self._batches: dict[tuple[int, str], list[Row]] = {}
 
     def write(self, batch: SinkBatch) -> None:
-        self._batches[batch.batch_id] = batch.frame.collect()
+        self._batches[batch.batch_id, batch.identity] = batch.frame.collect()
 
     @property
     def rows(self) -> list[Row]:

@@ -121,7 +121,9 @@ class Pipeline:
         sinks = [RetryingSink(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         aside = side_sinks(self.config, plan, self.sinks)
         routes = {name: (RetryingSink(sink, stopping), documents) for name, (sink, documents) in aside.items()}
-        runner = BatchRunner(spark, dataflow, checkpoint.ledger, sinks, routes, watch, checkpoint.damaged)
+        runner = BatchRunner(
+            spark, dataflow, checkpoint.ledger, sinks, routes, watch, plan.transform, checkpoint.damaged
+        )
 
         def look_into(batch_id: int) -> dict[str, str]:
             return damaged_files(spark, self.config.streams, self.config.base_dir, checkpoint.spark, batch_id)

@@ -33,6 +33,7 @@ class BatchRunner:
     sinks: Sequence[Sink]
     side_sinks: Mapping[str, tuple[Sink, SideDocuments]] = field(default_factory=dict)
     watch: Callable[[Entry], None] = lambda _entry: None
+    transform: str = ""
     damaged: Callable[[int], Mapping[str, str]] = lambda _batch_id: {}
     """Files of a batch that could not be read, with the reason: an error row for each."""
 
@@ -87,11 +88,11 @@ class BatchRunner:
         if entry.results:
             results = self.dataflow.results.build(packed)
             for sink in self.sinks:
-                sink.write(SinkBatch(entry.batch_id, results))
+                sink.write(SinkBatch(entry.batch_id, results, transform=self.transform))
         for sink, documents in self.side_sinks.values():
             records = self._side_records(packed, entry, documents)
             if records is not None:
-                sink.write(SinkBatch(entry.batch_id, records, documents=True))
+                sink.write(SinkBatch(entry.batch_id, records, documents=True, transform=self.transform))
 
     def _side_records(self, packed: DataFrame, entry: Entry, documents: SideDocuments) -> DataFrame | None:
         """Side rows of these kinds, and among the errors the emissions that cannot be evaluated."""
