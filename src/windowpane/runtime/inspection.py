@@ -67,7 +67,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
     from windowpane.spark.inspecting import read_holdings  # noqa: PLC0415
     from windowpane.spark.session import create_session, prepare_session  # noqa: PLC0415
 
-    spark = create_session(pipeline.config.spark, log=pipeline.log)
+    spark = create_session(pipeline.config.spark, base=pipeline.config.base_dir, log=pipeline.log)
     found: dict[str, list[dict[str, Any]]] = {}
     try:
         for plan in pipeline.plans:

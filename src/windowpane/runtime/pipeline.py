@@ -98,7 +98,7 @@ class Pipeline:
 
     def _session(self) -> SparkSession:
         try:
-            return create_session(self.config.spark, log=self.log)
+            return create_session(self.config.spark, base=self.config.base_dir, log=self.log)
         except Exception as failed:
             raise start_failure(failed, self.log) from failed
 

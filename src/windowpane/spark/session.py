@@ -29,19 +29,25 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # Workers allocate and free columns of megabytes all the time; without these, each goes to the system and back.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "spark.executorEnv.MALLOC_TOP_PAD_": "67108864",
 }
 """What windowpane sets where the user sets nothing."""
 
 
-def create_session(settings: SparkSettings, shards: int | None = None, *, log: Path | None = None) -> SparkSession:
+def create_session(
+    settings: SparkSettings, shards: int | None = None, *, base: Path | None = None, log: Path | None = None
+) -> SparkSession:
     """A session by `[spark]`. Workers run the interpreter of the driver, so that they find the same packages.
 
-    With `log`, everything that the JVM and the Python workers print goes to that file.
+    Jars are relative to `base`. With `log`, everything that the JVM and the Python workers print goes to that file.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    config = _configuration(settings)
+    config = _configuration(settings, base or Path())
     if shards is not None:
         config["spark.sql.shuffle.partitions"] = str(shards)
     if log is not None:
@@ -52,14 +58,14 @@ def create_session(settings: SparkSettings, shards: int | None = None, *, log: P
     return builder.getOrCreate()
 
 
-def _configuration(settings: SparkSettings) -> dict[str, str]:
+def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
     config = DEFAULTS | settings.spark_config
     config["spark.app.name"] = settings.app_name or "windowpane"
     config["spark.master"] = settings.master or os.environ.get("MASTER") or "local[*]"
     if settings.packages:
         config["spark.jars.packages"] = ",".join(settings.packages)
     if settings.jars:
-        config["spark.jars"] = ",".join(settings.jars)
+        config["spark.jars"] = ",".join(jar if "://" in jar else str(base / jar) for jar in settings.jars)
     return config
 
 
