@@ -259,3 +259,25 @@ def test_transforms_that_share_a_sink_keep_each_other_s_rows(spark: SparkSession
     assert sum(entry.results for entry in entries) > 0
     assert sum(sum(entry.side.values()) for entry in entries) > 0
     assert len(lines) == sum(entry.results + sum(entry.side.values()) for entry in entries)
+
+
+def test_a_graceful_end_that_was_cut_short_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
+    """It had written its rows and not finished: the next start goes on, and those windows come out when they close."""
+    job = Job(tmp_path, TUMBLING)
+    settings = job.settings()
+    settings["sinks"] = {name: {"format": "json", "path": name} for name in ("results", "aside")}
+    first, second = [{"ts": 1000, "k": "a", "v": 1}], [{"ts": 1001, "k": "a", "v": 2}]
+    job.feed(first)
+    finish(Pipeline.from_dict(settings, tmp_path).start(spark), drain=True)
+    assert written(tmp_path / "results") == [("a", 1)]
+    (tmp_path / "state" / "q" / "finished.json").unlink()
+    job.feed(second)
+    finish(Pipeline.from_dict(settings, tmp_path).start(spark), drain=False)
+    assert written(tmp_path / "results") == []
+    finish(Pipeline.from_dict(settings, tmp_path).start(spark), drain=True)
+    assert written(tmp_path / "results") == [("a", 2)]
+
+
+def written(folder: Path) -> list[tuple[str, int]]:
+    rows = [json.loads(line) for path in folder.glob("part-*") for line in path.read_text().splitlines()]
+    return [(row["k"], row["n"]) for row in rows]

@@ -34,6 +34,9 @@ class BatchRunner:
     side_sinks: Mapping[str, tuple[Sink, SideDocuments]] = field(default_factory=dict)
     watch: Callable[[Entry], None] = lambda _entry: None
     transform: str = ""
+    resumed: int | None = None
+    """The first batch after a restart. An attempt that was never committed may have left rows under its id: a graceful
+    end that did not come to its end, for one. Sinks that keep one copy are given the batch even if it has no rows."""
     damaged: Callable[[int], Mapping[str, str]] = lambda _batch_id: {}
     """Files of a batch that could not be read, with the reason: an error row for each."""
 
@@ -85,20 +88,25 @@ class BatchRunner:
         )
 
     def _write(self, packed: DataFrame, entry: Entry) -> None:
-        if entry.results:
-            results = self.dataflow.results.build(packed)
-            for sink in self.sinks:
+        results = self.dataflow.results.build(packed)
+        for sink in self.sinks:
+            if entry.results or self._clears(sink, entry):
                 sink.write(SinkBatch(entry.batch_id, results, transform=self.transform))
         for sink, documents in self.side_sinks.values():
             records = self._side_records(packed, entry, documents)
+            if records is None and self._clears(sink, entry):
+                records = _unpacked_side(packed, documents)
             if records is not None:
                 sink.write(SinkBatch(entry.batch_id, records, documents=True, transform=self.transform))
+
+    def _clears(self, sink: Sink, entry: Entry) -> bool:
+        return entry.batch_id == self.resumed and sink.delivery == "exactly_once"
 
     def _side_records(self, packed: DataFrame, entry: Entry, documents: SideDocuments) -> DataFrame | None:
         """Side rows of these kinds, and among the errors the emissions that cannot be evaluated."""
         records = None
         if any(entry.side.get(kind) for kind in documents.kinds):
-            records = packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+            records = _unpacked_side(packed, documents)
         if entry.results and "error" in documents.kinds:
             bad = self.dataflow.results.error_documents(packed, entry.clock_us, entry.watermark_us)
             if bad is not None:
@@ -108,6 +116,10 @@ class BatchRunner:
             texts = documents.of_files(damaged, entry.clock_us, entry.watermark_us)
             records = records.unionAll(self.spark.createDataFrame([(text,) for text in texts], "value string"))
         return records
+
+
+def _unpacked_side(packed: DataFrame, documents: SideDocuments) -> DataFrame:
+    return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
 
 
 def _one(watermarks: list[object], otherwise: int | None) -> int | None:
