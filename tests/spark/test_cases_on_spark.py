@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(not load_cases(), reason=f"no cases: {CASES.name}/ is not beside the repository"),
 ]
 
-JOBS = {job.case["id"]: job for job in chosen(load_cases(), of_each=3)}
+JOBS = {job.case["id"]: job for job in chosen(load_cases(), of_each=2)}
 Outcomes: TypeAlias = dict[str, Outcome]
 
 

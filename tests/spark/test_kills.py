@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_three_kills_of_the_driver(tmp_path: Path) -> None:
-    verdict = torture(tmp_path, kills=3, seed=11, files=8)
+    verdict = torture(tmp_path, kills=3, seed=11, files=6)
     assert len(verdict.killed) == 3
     assert not verdict.differences
 
