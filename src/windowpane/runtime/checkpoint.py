@@ -117,6 +117,11 @@ class Checkpoint:
         ids = [int(path.name) for path in commits.iterdir() if path.name.isdigit()] if commits.is_dir() else []
         return max(ids, default=-1)
 
+    def timestamp_us(self, batch_id: int) -> int:
+        """When Spark began the batch, as its offset log has it: written before the batch runs, kept for a replay."""
+        lines = (self.folder / "spark" / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+        return int(json.loads(lines[1])["batchTimestampMs"]) * 1000
+
 
 class RunLock:
     """At most one process runs on a checkpoint."""

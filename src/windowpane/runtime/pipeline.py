@@ -122,7 +122,15 @@ class Pipeline:
         aside = side_sinks(self.config, plan, self.sinks)
         routes = {name: (RetryingSink(sink, stopping), documents) for name, (sink, documents) in aside.items()}
         runner = BatchRunner(
-            spark, dataflow, checkpoint.ledger, sinks, routes, watch, plan.transform, damaged=checkpoint.damaged
+            spark,
+            dataflow,
+            checkpoint.ledger,
+            checkpoint.timestamp_us,
+            sinks,
+            routes,
+            watch,
+            plan.transform,
+            damaged=checkpoint.damaged,
         )
 
         def look_into(batch_id: int) -> dict[str, str]:

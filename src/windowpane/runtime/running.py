@@ -55,7 +55,6 @@ class RunningTransform:
         last = self.checkpoint.last_committed()
         self._alone = last + 1 if self.checkpoint.damaged(last + 1) else None
         self.runner.resumed = last + 1 if last >= 0 else None
-        self.runner.tell_watermark(last, self.checkpoint.ledger.read(last))
         name = str(self.checkpoint.folder)  # two pipelines of one session may both have a transform of this name
         writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
         writer = writer.option("checkpointLocation", self.checkpoint.spark).foreachBatch(self._run_batch)

@@ -30,6 +30,8 @@ class BatchRunner:
     spark: SparkSession
     dataflow: Dataflow
     ledger: Ledger
+    timestamp_us: Callable[[int], int]
+    """The timestamp that Spark has recorded for a batch; a replayed batch has the same one."""
     sinks: Sequence[Sink]
     side_sinks: Mapping[str, tuple[Sink, SideDocuments]] = field(default_factory=dict)
     watch: Callable[[Entry], None] = lambda _entry: None
@@ -40,14 +42,21 @@ class BatchRunner:
     damaged: Callable[[int], Mapping[str, str]] = lambda _batch_id: {}
     """Files of a batch that could not be read, with the reason: an error row for each."""
 
-    def tell_watermark(self, batch_id: int, entry: Entry | None) -> None:
-        """Tasks of the next batch judge late rows by the watermark after this one."""
-        said = {"batch": batch_id, "watermark_us": entry.watermark_us if entry else None}
+    def _tell_tasks(self, batch_id: int) -> None:
+        """No task of the batch has started yet: tell them its timestamp, and the watermark that rows are judged by."""
+        before = self.ledger.read(batch_id - 1)
+        said = {
+            "batch": batch_id,
+            "clock_us": self.timestamp_us(batch_id),
+            "watermark_us": before.watermark_us if before else None,
+        }
         self.spark.sparkContext.setLocalProperty(BEFORE, json.dumps(said))
 
     def run(self, packed: DataFrame, batch_id: int, *, final: bool = False) -> None:
         """Process one batch of the far stage's output."""
         started = time.monotonic()
+        if not final:
+            self._tell_tasks(batch_id)
         packed = packed.persist()
         try:
             reports = packed.where(f"kind = '{REPORT}'").select("payload").collect()
@@ -57,7 +66,6 @@ class BatchRunner:
             packed.unpersist()
         entry = Entry(**(vars(entry) | {"seconds": round(time.monotonic() - started, 3)}))
         self.ledger.write(entry)
-        self.tell_watermark(batch_id, entry)
         self.watch(entry)
 
     def _account(self, batch_id: int, reports: list[bytes], *, final: bool) -> Entry:

@@ -41,9 +41,10 @@ def build_dataflow(
     spark: SparkSession, plan: Plan, sources: Sources, types: EventtimeTypes, *, shards: int, feedback: bool
 ) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before."""
-    rows = InputFrame(spark, plan.physical, plan.query.relation, types, sources.stream, sources.table).build()
-    sent = to_arrow_schema(rows.schema)
-    sent = sent.remove(sent.get_field_index(CLOCK))
+    rows = InputFrame(
+        spark, plan.physical, plan.query.relation, types, sources.stream, sources.table, clock=not feedback
+    ).build()
+    sent = pa.schema([field for field in to_arrow_schema(rows.schema) if field.name != CLOCK])
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
     ids = shard_ids(spark, shards)
     near = rows.mapInArrow(NearStage(stages, ids).run, PACKED)

@@ -40,6 +40,8 @@ class InputFrame:
     types: EventtimeTypes
     stream: Callable[[str], DataFrame]
     table: Callable[[str], DataFrame]
+    clock: bool
+    """The micro-batch's timestamp travels as a column, because no host tells it to the tasks."""
 
     def build(self) -> DataFrame:
         project = find(self.root, physical.PhysicalProject)
@@ -50,7 +52,8 @@ class InputFrame:
     def _projected(self, source: DataFrame, project: physical.PhysicalProject) -> DataFrame:
         good = self._error(source, project)
         columns = [f"CAST({physical.EVENT_TIME} AS BIGINT) AS {c.TS}" if self._timed else f"{NOW} AS {c.TS}"]
-        columns.append(f"{NOW} AS {CLOCK}")
+        if self.clock:
+            columns.append(f"{NOW} AS {CLOCK}")
         guard = f"{good} IS NULL" if good else None
         for column in project.columns:
             text = column.expr.text

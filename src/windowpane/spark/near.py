@@ -18,9 +18,9 @@ from windowpane.errors import InternalError
 from windowpane.spark.stages import Stages
 
 BEFORE = "windowpane.before"
-"""Local property of the query's thread: JSON of the batch and the watermark before the one that runs."""
+"""Local property of the query's thread: JSON of the batch that runs, its timestamp, and the watermark before it."""
 CLOCK = "_clock"
-"""The micro-batch's timestamp, as Spark records it."""
+"""The micro-batch's timestamp as a column, where no host tells it."""
 PACKED = "shard int, origin int, payload binary"
 CHUNK_ROWS = 1_000_000
 """Rows folded at once: more rows per group in a fold, fewer groups to merge."""
@@ -39,8 +39,8 @@ class NearStage:
         context = TaskContext.get()
         assert context is not None
         task, batch_id = context.partitionId(), int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        before = _before(context.getLocalProperty(BEFORE), batch_id) if self.stages.feedback else None
-        fold = _Fold(self.stages, before, first_arrival=(batch_id << 40) + (task << 28))
+        told = _told(context.getLocalProperty(BEFORE), batch_id) if self.stages.feedback else None
+        fold = _Fold(self.stages, told, first_arrival=(batch_id << 40) + (task << 28))
         for chunk in _chunks(batches):
             fold.add(chunk)
         if fold.clock_us is not None:
@@ -66,24 +66,35 @@ class NearStage:
         )
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What the host says of the micro-batch that runs."""
+
+    clock_us: int
+    watermark_us: int | None
+
+
 class _Fold:
     """One task's rows through the near operators."""
 
-    def __init__(self, stages: Stages, watermark_us: int | None, first_arrival: int) -> None:
-        self._stages, self._watermark_us, self._arrival = stages, watermark_us, first_arrival
+    def __init__(self, stages: Stages, told: _Told | None, first_arrival: int) -> None:
+        self._stages, self._told, self._arrival = stages, told, first_arrival
         self._operators: list[Operator] = stages.near()
         self.clock_us: int | None = None
         self.frames: list[Frame] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         if self.clock_us is None:
-            self.clock_us = int(batch.column(CLOCK)[0].as_py())
-            self._push(Clock(self.clock_us))
-            if self._watermark_us is not None:
-                self._push(Watermark(self._watermark_us))
-        rows = batch.drop_columns([CLOCK])
+            self._begin(batch)
+        rows = batch if self._told else batch.drop_columns([CLOCK])
         self._push(Rows(self._stages.complete_rows(rows, self._arrival)))
         self._arrival += batch.num_rows
+
+    def _begin(self, batch: pa.RecordBatch) -> None:
+        self.clock_us = self._told.clock_us if self._told else int(batch.column(CLOCK)[0].as_py())
+        self._push(Clock(self.clock_us))
+        if self._told and self._told.watermark_us is not None:
+            self._push(Watermark(self._told.watermark_us))
 
     def _push(self, frame: Frame) -> None:
         out = [frame]
@@ -100,16 +111,12 @@ class _Fold:
         return sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
 
 
-def _before(text: str | None, batch_id: int) -> int | None:
-    """The watermark before this batch; anything else than the one of the batch before would misjudge late rows."""
+def _told(text: str | None, batch_id: int) -> _Told:
+    """What was said of this batch; anything said of another would misjudge late rows."""
     said = json.loads(text) if text else {}
-    if said.get("batch") != batch_id - 1:
-        raise InternalError(
-            "WATERMARK_FEEDBACK",
-            f"batch {batch_id} was told the watermark of batch {said.get('batch')}, not the one before",
-        )
-    watermark = said["watermark_us"]
-    return None if watermark is None else int(watermark)
+    if said.get("batch") != batch_id:
+        raise InternalError("WATERMARK_FEEDBACK", f"batch {batch_id} was told what holds for batch {said.get('batch')}")
+    return _Told(said["clock_us"], said["watermark_us"])
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
