@@ -17,7 +17,7 @@ from windowpane.plan.steps import SOURCE_TIME
 
 TEXT_FILES = ("json", "csv")
 FILES = ("json", "csv", "parquet", "orc", "text", "avro")
-DEFAULT_BYTES_PER_BATCH = "256m"
+DEFAULT_BYTES_PER_BATCH = str(256 * 1024 * 1024)
 """On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
 CORRUPT = "_corrupt_record"
 

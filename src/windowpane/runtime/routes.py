@@ -54,5 +54,6 @@ def side_sinks(config: PipelineConfig, plan: Plan, given: Mapping[str, Sink]) ->
         kinds = tuple(kind for kind, route in routes.items() if route.sink == name)
         originals = tuple(kind for kind in kinds if routes[kind].include_original)
         sink = given.get(name) or build_sink(config, name, config.sinks[name])
-        found[name] = (sink, SideDocuments(plan.plan_id, kinds, originals))
+        limits = tuple((kind, limit) for kind in kinds if (limit := routes[kind].rate_limit) is not None)
+        found[name] = (sink, SideDocuments(plan.plan_id, kinds, originals, limits))
     return found

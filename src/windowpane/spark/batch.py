@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -80,20 +80,33 @@ class BatchRunner:
         counts = counts + Accounting(in_=damaged, error=damaged)
         counts.check(before.accounting["buffered"] if before else 0)
         watermarks = [meta["watermark_us"] for meta in metas]
+        clock_us = max((int(str(meta["clock_us"])) for meta in metas), default=before.clock_us if before else 0)
+        aside = _summed([*metas, {"side": {"error": damaged} if damaged else {}}], "side")
         return Entry(
             batch_id=batch_id,
-            clock_us=max((int(str(meta["clock_us"])) for meta in metas), default=before.clock_us if before else 0),
+            clock_us=clock_us,
             watermark_us=_one(watermarks, before.watermark_us if before else None),
             accounting=counts.as_dict(),
             totals=add_totals(before, counts),
             results=sum(int(str(meta["results"])) for meta in metas),
-            side=_summed([*metas, {"side": {"error": damaged} if damaged else {}}], "side"),
+            side=aside,
+            dropped=self._beyond_limits(aside, clock_us - before.clock_us if before else 0),
             maxima=dict(metas[0]["maxima"]) if metas else {},  # type: ignore[call-overload]
             held_by=str(metas[0]["held_by"]) if metas and metas[0]["held_by"] else None,
             open_windows=sum(int(str(meta["open_windows"])) for meta in metas),
             future_rows=sum(int(str(meta["future_rows"])) for meta in metas),
             final=final,
         )
+
+    def _beyond_limits(self, aside: Mapping[str, int], elapsed_us: int) -> dict[str, int]:
+        """Side rows that their channels do not take: a channel takes its limit for every second since the last batch.
+
+        Time is that of the batches, so that a replayed batch drops the same number.
+        """
+        seconds = max(1.0, elapsed_us / 1_000_000)
+        limits = [limit for _, documents in self.side_sinks.values() for limit in documents.limits]
+        beyond = {kind: aside.get(kind, 0) - int(limit * seconds) for kind, limit in limits}
+        return {kind: count for kind, count in beyond.items() if count > 0}
 
     def _write(self, packed: DataFrame, entry: Entry) -> None:
         results = self.dataflow.results.build(packed)
@@ -114,7 +127,7 @@ class BatchRunner:
         """Side rows of these kinds, and among the errors the emissions that cannot be evaluated."""
         records = None
         if any(entry.side.get(kind) for kind in documents.kinds):
-            records = _unpacked_side(packed, documents)
+            records = _limited_side(packed, entry, documents)
         if entry.results and "error" in documents.kinds:
             bad = self.dataflow.results.error_documents(packed, entry.clock_us, entry.watermark_us)
             if bad is not None:
@@ -124,6 +137,16 @@ class BatchRunner:
             texts = documents.of_files(damaged, entry.clock_us, entry.watermark_us)
             records = records.unionAll(self.spark.createDataFrame([(text,) for text in texts], "value string"))
         return records
+
+
+def _limited_side(packed: DataFrame, entry: Entry, documents: SideDocuments) -> DataFrame:
+    """Side rows of these kinds, of each no more than its limit allows."""
+    over = [kind for kind in documents.kinds if entry.dropped.get(kind)]
+    records = _unpacked_side(packed, replace(documents, kinds=tuple(k for k in documents.kinds if k not in over)))
+    for kind in over:
+        kept = _unpacked_side(packed, documents.only(kind)).limit(entry.side[kind] - entry.dropped[kind])
+        records = records.unionAll(kept)
+    return records
 
 
 def _unpacked_side(packed: DataFrame, documents: SideDocuments) -> DataFrame:

@@ -30,6 +30,8 @@ class Entry:
     totals: dict[str, int]
     results: int
     side: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Side rows beyond their channel's rate limit, by kind: counted above, and not written."""
     maxima: dict[str, int] = field(default_factory=dict)
     held_by: str | None = None
     open_windows: int = 0

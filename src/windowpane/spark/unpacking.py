@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +50,11 @@ class SideDocuments:
     kinds: tuple[str, ...]
     originals: tuple[str, ...]
     """Kinds whose records keep the original event."""
+    limits: tuple[tuple[str, int], ...] = ()
+    """Kinds that have one, with their limit in records per second."""
+
+    def only(self, kind: str) -> SideDocuments:
+        return replace(self, kinds=(kind,))
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
