@@ -61,7 +61,7 @@ class SideDocuments:
             for payload in batch.column("payload"):
                 for frame in unpack_frames(payload.as_py())[0]:
                     assert isinstance(frame, SideRows)
-                    chosen = frame.batch.filter(pc.is_in(frame.batch.column("kind"), pa.array(self.kinds)))
+                    chosen = frame.batch.filter(pc.is_in(frame.batch.column("kind"), pa.array(self.kinds, pa.string())))
                     texts = [json.dumps(self._trimmed(record)) for record in side.to_records(chosen, self.plan_id)]
                     yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["value"])
 
