@@ -48,6 +48,11 @@ demo: setup ## Run a pipeline over a stream with late, duplicate and corrupt row
 bench-core: setup ## Measure the core's kernels
 	$(PYTHON) bench/core.py
 
+.PHONY: bench-spark
+bench-spark: setup ## Measure against Spark's own windows, on the same files (ARGS="--rows 8000000 --cases hop")
+	@scripts/java
+	$(PYTHON) bench/spark.py $(ARGS)
+
 KILLS ?= 10
 .PHONY: torture
 torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SEED= repeats a failure)
