@@ -123,7 +123,8 @@ class InputFrame:
 
     def _value(self, source: DataFrame, step: TimeStep) -> str:
         if step.origin == "processing_time":
-            return NOW
+            # A record that could not be read would move the watermark to the clock.
+            return f"CASE WHEN {CORRUPT} IS NULL THEN {NOW} END" if CORRUPT in source.columns else NOW
         kind = step.column_type or source.selectExpr(f"{step.text} AS v").schema["v"].dataType.simpleString().upper()
         value = self.types.resolve(step.type).parser.spark_sql(step.text, kind)
         return f"CASE WHEN ({step.error}) IS NULL THEN {value} END" if step.error else value

@@ -119,7 +119,7 @@ class InputEvaluator:
                 return self._data(node, pushed)
             case physical.PhysicalEventTime():
                 below = self._source(node.child, pushed)
-                return None if below is None else self._timed(below, node.steps, pushed.clock_us)
+                return None if below is None else self._timed(below, node.steps, pushed)
             case physical.PhysicalUnion():
                 found = (self._source(branch, pushed) for branch in node.branches)
                 return next((table for table in found if table is not None), None)
@@ -139,12 +139,12 @@ class InputEvaluator:
         table = table.append_column(_TS, pa.repeat(pa.scalar(pushed.clock_us, pa.int64()), count))
         return table.append_column(_TS_ERROR, pa.nulls(count, pa.string()))
 
-    def _timed(self, table: pa.Table, steps: tuple[TimeStep, ...], clock_us: int) -> pa.Table:
+    def _timed(self, table: pa.Table, steps: tuple[TimeStep, ...], pushed: Pushed) -> pa.Table:
         """Resolve each row's event time: the first step that yields a value wins."""
         count = table.num_rows
         times, reasons = pa.nulls(count, pa.int64()), pa.nulls(count, pa.string())
         for step in steps:
-            values, failed = self._step(table, step, clock_us)
+            values, failed = self._step(table, step, pushed)
             open_rows = pc.and_(times.is_null(), reasons.is_null())
             found = pc.and_(open_rows, values.is_valid())
             self.time_sources[step.origin] += int(pc.sum(found).as_py() or 0)
@@ -155,10 +155,13 @@ class InputEvaluator:
         table = table.set_column(table.schema.get_field_index(_TS), _TS, times)
         return table.set_column(table.schema.get_field_index(_TS_ERROR), _TS_ERROR, reasons)
 
-    def _step(self, table: pa.Table, step: TimeStep, clock_us: int) -> tuple[pa.Array, pa.Array]:
+    def _step(self, table: pa.Table, step: TimeStep, pushed: Pushed) -> tuple[pa.Array, pa.Array]:
         count = table.num_rows
         if step.origin == "processing_time":
-            return pa.repeat(pa.scalar(clock_us, pa.int64()), count), pa.repeat(pa.scalar(value=False), count)
+            # A row that could not be read would move the watermark to the clock.
+            readable = pa.array(pushed.decoded.problems, pa.string()).take(table.column(ROW)).is_null()
+            now = pc.if_else(readable, pa.scalar(pushed.clock_us, pa.int64()), pa.scalar(None, pa.int64()))
+            return now, pa.repeat(pa.scalar(value=False), count)
         if step.origin == "source":
             return pa.nulls(count, pa.int64()), pa.repeat(pa.scalar(value=False), count)
         column = self._expressions.select(table, {"value": step.text}).column("value").combine_chunks()
