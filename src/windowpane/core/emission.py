@@ -26,6 +26,12 @@ class EmitPolicy:
     updates: bool = False
     every_us: int | None = None
 
+    def due(self, clock_us: int, last_us: int | None) -> bool:
+        """Whether updates may be emitted now, when they last were at `last_us`."""
+        if not self.updates:
+            return False
+        return self.every_us is None or last_us is None or clock_us - last_us >= self.every_us
+
 
 class EmissionLog:
     """Keeps, per window and group, how often it was emitted, and which changes have not been."""
@@ -41,11 +47,8 @@ class EmissionLog:
         self._pending.append(changed.select([c.WINDOW_START, *self._keys]))
 
     def due(self, clock_us: int) -> bool:
-        """Whether updates may be emitted now: at most once per interval."""
-        if not self._policy.updates:
-            return False
-        every_us, last_us = self._policy.every_us, self._last_us
-        return every_us is None or last_us is None or clock_us - last_us >= every_us
+        """Whether updates may be emitted now."""
+        return self._policy.due(clock_us, self._last_us)
 
     def take_pending(self, clock_us: int) -> pa.RecordBatch | None:
         """The changes that wait, each once, and from now on they do not."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,11 +38,11 @@ class GroupQuota:
         self._admitted.replace(select(heads, allowed))
         return allowed[groups.ids[offset:]]
 
-    def forget(self, closed: Bools, starts: Int64s) -> None:
-        """Windows `starts[closed]` need no quota any more."""
+    def forget(self, closed_starts: Int64s) -> None:
+        """These windows are closed and need no quota any more."""
         rows = self._admitted.rows()
         if rows is not None:
-            self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_START), starts[closed])))
+            self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_START), closed_starts)))
 
     def starts(self) -> Int64s:
         rows = self._admitted.rows()
@@ -60,9 +61,6 @@ def _rank_within(values: Int64s) -> Int64s:
     Admitted groups come first in the batch and so keep their rank: what was in stays in.
     """
     order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    run = np.repeat(starts, np.diff(np.append(starts, len(ordered))))
     ranks = np.empty(len(values), np.int64)
-    ranks[order] = np.arange(len(values)) - run
+    ranks[order] = rank_in_runs(run_heads(values[order]))
     return ranks

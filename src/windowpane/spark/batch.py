@@ -109,9 +109,10 @@ class BatchRunner:
         return {kind: count for kind, count in beyond.items() if count > 0}
 
     def _write(self, packed: DataFrame, entry: Entry) -> None:
-        results = self.dataflow.results.build(packed)
-        for sink in self.sinks:
-            if entry.results or self._clears(sink, entry):
+        takers = [sink for sink in self.sinks if entry.results or self._clears(sink, entry)]
+        if takers:
+            results = self.dataflow.results.build(packed)
+            for sink in takers:
                 sink.write(SinkBatch(entry.batch_id, results, transform=self.transform))
         for sink, documents in self.side_sinks.values():
             records = self._side_records(packed, entry, documents)

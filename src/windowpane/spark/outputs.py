@@ -125,7 +125,7 @@ class ResultFrame:
         if top is not None:
             rank = f"row_number() OVER (PARTITION BY {window} ORDER BY {order}) AS _rank"
             frame = frame.selectExpr("*", rank).where(f"_rank <= {top.limit}")
-        return frame.selectExpr("*", *(f"{_sortable(key)} AS _o{n}" for n, key in enumerate(node.order))).orderBy(
+        return frame.selectExpr("*", *(f"{key.expr.text} AS _o{n}" for n, key in enumerate(node.order))).orderBy(
             *(name for name in window.split(", ") if name), *_directions(node.order)
         )
 
@@ -141,10 +141,6 @@ def _rfc3339(column: str) -> str:
 
 def _order_key(key: OrderKey) -> str:
     return f"{key.expr.text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-
-
-def _sortable(key: OrderKey) -> str:
-    return key.expr.text
 
 
 def _directions(order: tuple[OrderKey, ...]) -> list[Column]:

@@ -15,6 +15,7 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.rows import int64s, take
 from windowpane.core.side import Key
+from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
 CARRIED = (c.TRIGGER, c.WINDOW_SALT)
 """Columns of a window that results keep where the window has them."""
@@ -46,8 +47,7 @@ class RowEmission(Operator):
 
     def on_window_rows(self, frame: WindowRows) -> list[Frame]:
         index = int64s(frame.batch, c.WINDOW_INDEX)
-        starts = np.flatnonzero(np.concatenate([[True], index[1:] != index[:-1]]))
-        within = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index)))) + 1
+        within = rank_in_runs(run_heads(index)) + 1
         batch = frame.batch
         if c.ROWS_BEFORE in batch.schema.names:
             within = within + int64s(batch, c.ROWS_BEFORE)

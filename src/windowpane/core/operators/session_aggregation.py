@@ -116,7 +116,7 @@ class MergeSessionAggregation(Operator):
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         frames = self._take_in()
         frames += self._close(self.watermark_us)
-        if self._updates_due():
+        if self._policy.due(self.clock_us, self._last_update_us):
             frames += self._emit_updates()
         self._judged_us = self.watermark_us
         return [*frames, frame]
@@ -189,12 +189,6 @@ class MergeSessionAggregation(Operator):
         done = select(self._open, closed)
         self._open = select(self._open, ~closed)
         return self._emit(done, final=True)
-
-    def _updates_due(self) -> bool:
-        if not self._policy.updates:
-            return False
-        every_us, last_us = self._policy.every_us, self._last_update_us
-        return every_us is None or last_us is None or self.clock_us - last_us >= every_us
 
     def _emit_updates(self) -> list[Frame]:
         if self._open is None:

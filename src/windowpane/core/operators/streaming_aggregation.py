@@ -63,7 +63,7 @@ class PartialAggregation(AlignedIntake):
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         if self._quota is not None:
             starts = self._quota.starts()
-            self._quota.forget(self.plan.closes_at(starts) <= frame.us, starts)
+            self._quota.forget(starts[self.plan.closes_at(starts) <= frame.us])
         return super().on_watermark(frame)
 
     def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
