@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import Job, Outcome, Query, assert_same, in_harness, run_together
+from windowpane.spark.gathering import Gathering
 
 pytestmark = pytest.mark.spark
 
@@ -102,5 +103,15 @@ def test_static_join(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     key = "s.k" if "SEMI" in kind or "ANTI" in kind else "t.name"
     sql = f"SELECT {key} AS g, count(*) AS n FROM s {kind} t ON s.k = t.k GROUP BY tumblingwindow('ss', 3), {key}"
     query = Query(sql, {"s": SCHEMA}, LAG, tables={"t": names})
+    job = Job(tmp_path, query).feed_all(BATCHES)
+    assert_same(job.run(spark, drain=True), in_harness(query, BATCHES, drain=True))
+
+
+@pytest.mark.parametrize("name", ["tumbling", "top", "rows"])
+def test_results_too_big_for_the_driver_stay_in_the_cluster(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(Gathering, "driver_bytes", 1)
+    query = Query(QUERIES[name], {"s": SCHEMA}, LAG)
     job = Job(tmp_path, query).feed_all(BATCHES)
     assert_same(job.run(spark, drain=True), in_harness(query, BATCHES, drain=True))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from windowpane.errors import SinkError, gist
@@ -23,10 +25,21 @@ class SinkBatch:
     """The rows of one micro-batch. `documents`: one column `value` of JSON texts, each a record of the side output."""
 
     batch_id: int
-    frame: DataFrame
+    build: Callable[[], DataFrame]
     documents: bool = False
     transform: str = ""
     """Whose batch it is: a sink may serve several transforms, and results and side rows of one."""
+    table: pa.Table | None = None
+    """The rows in Arrow where they are on the driver already."""
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame, planned when a sink first asks for it."""
+        return self.build()
+
+    def arrow(self) -> pa.Table:
+        """The rows in Arrow, in this process."""
+        return self.table if self.table is not None else self.frame.toArrow()
 
     @property
     def identity(self) -> str:

@@ -68,7 +68,7 @@ def sql(
     dataflow = build_dataflow(spark, plan, sources, EVENTTIME_TYPES, shards=shards, feedback=False)
     documents = SideDocuments(plan.plan_id, SIDE_KINDS, SIDE_KINDS if originals else ())
     aside = dataflow.packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
-    results = cast("Results", dataflow.results.build(dataflow.packed))
+    results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))
     results.side_output = aside
     return results
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.dataflow import Dataflow
-from windowpane.spark.far import REPORT, SIDE
+from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.ledger import Entry, Ledger, add_totals
 from windowpane.spark.near import BEFORE
 from windowpane.spark.unpacking import SideDocuments
@@ -42,6 +44,9 @@ class BatchRunner:
     damaged: Callable[[int], Mapping[str, str]] = lambda _batch_id: {}
     """Files of a batch that could not be read, with the reason: an error row for each."""
 
+    def __post_init__(self) -> None:
+        self._gathering = Gathering(self.spark, self.dataflow.results)
+
     def _tell_tasks(self, batch_id: int) -> None:
         """No task of the batch has started yet: tell them its timestamp, and the watermark that rows are judged by."""
         before = self.ledger.read(batch_id - 1)
@@ -57,18 +62,17 @@ class BatchRunner:
         started = time.monotonic()
         if not final:
             self._tell_tasks(batch_id)
-        packed = packed.persist()
+        gathered = self._gathering.gather(packed)
         try:
-            reports = packed.where(f"kind = '{REPORT}'").select("payload").collect()
-            entry = self._account(batch_id, [bytes(row["payload"]) for row in reports], final=final)
-            self._write(packed, entry)
+            entry = self._account(batch_id, gathered.reports, final=final)
+            self._write(gathered, entry)
         finally:
-            packed.unpersist()
+            gathered.release()
         entry = Entry(**(vars(entry) | {"seconds": round(time.monotonic() - started, 3)}))
         self.ledger.write(entry)
         self.watch(entry)
 
-    def _account(self, batch_id: int, reports: list[bytes], *, final: bool) -> Entry:
+    def _account(self, batch_id: int, reports: Sequence[bytes], *, final: bool) -> Entry:
         """Add up what the shards report; InternalError when rows do not add up."""
         before = self.ledger.read(batch_id - 1)
         counts, metas = Accounting(), []
@@ -108,31 +112,39 @@ class BatchRunner:
         beyond = {kind: aside.get(kind, 0) - int(limit * seconds) for kind, limit in limits}
         return {kind: count for kind, count in beyond.items() if count > 0}
 
-    def _write(self, packed: DataFrame, entry: Entry) -> None:
+    def _write(self, gathered: Gathered, entry: Entry) -> None:
         takers = [sink for sink in self.sinks if entry.results or self._clears(sink, entry)]
         if takers:
-            results = self.dataflow.results.build(packed)
+            table = gathered.table()
+            build = partial(self._results, gathered, table)
+            batch = SinkBatch(entry.batch_id, build, transform=self.transform, table=table)
             for sink in takers:
-                sink.write(SinkBatch(entry.batch_id, results, transform=self.transform))
+                sink.write(batch)
         for sink, documents in self.side_sinks.values():
-            records = self._side_records(packed, entry, documents)
+            records = self._side_records(gathered, entry, documents)
             if records is None and self._clears(sink, entry):
-                records = _unpacked_side(packed, documents)
+                records = gathered.documents(documents)
             if records is not None:
-                sink.write(SinkBatch(entry.batch_id, records, documents=True, transform=self.transform))
+                side = SinkBatch(entry.batch_id, partial(_same, records), documents=True, transform=self.transform)
+                sink.write(side)
+
+    def _results(self, gathered: Gathered, table: pa.Table | None) -> DataFrame:
+        if table is not None:
+            return self.spark.createDataFrame(table)
+        return self.dataflow.results.build(gathered.emissions())
 
     def _clears(self, sink: Sink, entry: Entry) -> bool:
         return entry.batch_id == self.resumed and sink.delivery == "exactly_once"
 
-    def _side_records(self, packed: DataFrame, entry: Entry, documents: SideDocuments) -> DataFrame | None:
+    def _side_records(self, gathered: Gathered, entry: Entry, documents: SideDocuments) -> DataFrame | None:
         """Side rows of these kinds, and among the errors the emissions that cannot be evaluated."""
         records = None
         if any(entry.side.get(kind) for kind in documents.kinds):
-            records = _limited_side(packed, entry, documents)
-        if entry.results and "error" in documents.kinds:
-            bad = self.dataflow.results.error_documents(packed, entry.clock_us, entry.watermark_us)
-            if bad is not None:
-                records = bad if records is None else records.unionAll(bad)
+            allowed = {kind: entry.side[kind] - beyond for kind, beyond in entry.dropped.items()}
+            records = gathered.documents(documents.allowing(allowed))
+        if entry.results and "error" in documents.kinds and self.dataflow.results.can_fail:
+            bad = self.dataflow.results.error_documents(gathered.emissions(), entry.clock_us, entry.watermark_us)
+            records = bad if records is None else records.unionAll(bad)
         damaged = {} if entry.final or "error" not in documents.kinds else self.damaged(entry.batch_id)
         if damaged and records is not None:
             texts = documents.of_files(damaged, entry.clock_us, entry.watermark_us)
@@ -140,18 +152,8 @@ class BatchRunner:
         return records
 
 
-def _limited_side(packed: DataFrame, entry: Entry, documents: SideDocuments) -> DataFrame:
-    """Side rows of these kinds, of each no more than its limit allows."""
-    over = [kind for kind in documents.kinds if entry.dropped.get(kind)]
-    records = _unpacked_side(packed, replace(documents, kinds=tuple(k for k in documents.kinds if k not in over)))
-    for kind in over:
-        kept = _unpacked_side(packed, documents.only(kind)).limit(entry.side[kind] - entry.dropped[kind])
-        records = records.unionAll(kept)
-    return records
-
-
-def _unpacked_side(packed: DataFrame, documents: SideDocuments) -> DataFrame:
-    return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+def _same(frame: DataFrame) -> DataFrame:
+    return frame
 
 
 def _one(watermarks: list[object], otherwise: int | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,10 +19,11 @@ from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation
 from windowpane.spark.far import RESULTS
 from windowpane.spark.unpacking import IDENTITY, Unpack
-from windowpane.sql.query import OrderKey
+from windowpane.sql.query import OrderKey, Output
 from windowpane.time import format_instant
 
 REASON = "_reason"
+INSTANT = pa.timestamp("us", "UTC")
 _TIMES = {"window_start": c.WINDOW_START, "window_end": c.WINDOW_END, "trigger_time": c.TRIGGER}
 
 
@@ -52,18 +54,65 @@ class ResultFrame:
     plan_id: str
     schema: pa.Schema
 
-    def build(self, packed: DataFrame) -> DataFrame:
+    @property
+    def unpack(self) -> Unpack:
+        return Unpack(self.plan_id, self.schema)
+
+    def unpacked(self, packed: DataFrame) -> DataFrame:
+        """Emissions out of the far stage's output."""
+        payloads = packed.where(f"kind = '{RESULTS}'").select("payload")
+        return payloads.mapInArrow(self.unpack.run, self.unpacked_schema)
+
+    @cached_property
+    def unpacked_schema(self) -> StructType:
+        fields = self.unpack.identified_schema
+        return StructType([StructField(field.name, from_arrow_type(field.type)) for field in fields])
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Results are columns of the emissions: nothing is left to compute, to filter or to sort."""
+        kinds = (physical.PhysicalHaving, physical.PhysicalTopN, physical.PhysicalSort)
+        return all(find(self.root, kind) is None for kind in kinds) and all(
+            output.expr.text in self._plain_columns() for output in self._outputs
+        )
+
+    def plain(self, emitted: pa.Table) -> pa.Table:
+        """Plain results, of the types that Spark would give them."""
+        sources = self._plain_columns()
+        columns = [emitted.column(sources[output.expr.text]) for output in self._outputs]
+        instants = [output.expr.text in _TIMES for output in self._outputs]
+        return pa.table(
+            [column.cast(INSTANT) if instant else column for column, instant in zip(columns, instants, strict=True)],
+            names=[output.name for output in self._outputs],
+        )
+
+    def _plain_columns(self) -> dict[str, str]:
+        """Texts of outputs that are columns of the emissions, with their names there."""
+        names = self.unpack.identified_schema.names
+        pseudo = {**_TIMES, "window_id": IDENTITY, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
+        return {name: name for name in names} | {name: column for name, column in pseudo.items() if column in names}
+
+    @property
+    def _outputs(self) -> tuple[Output, ...]:
+        node = find(self.root, physical.PhysicalFinalProject)
+        assert node is not None
+        return node.outputs
+
+    def build(self, unpacked: DataFrame) -> DataFrame:
         """Results as the query names them, without the emissions that cannot be evaluated."""
-        emissions = self._emissions(packed)
+        emissions = unpacked.selectExpr(*self._pseudo_columns())
         guard = self._guard()
         good = emissions if guard is None else emissions.where(f"({guard}) IS NULL")
         return self._projected(self._ordered(self._having(good)))
 
-    def error_documents(self, packed: DataFrame, clock_us: int, watermark_us: int | None) -> DataFrame | None:
-        """Records of emissions that cannot be evaluated (column `value`); None when nothing in the query can fail."""
+    @property
+    def can_fail(self) -> bool:
+        """Whether an expression over the emissions can fail at all."""
+        return self._guard() is not None
+
+    def error_documents(self, unpacked: DataFrame, clock_us: int, watermark_us: int | None) -> DataFrame:
+        """Records of emissions that cannot be evaluated (column `value`)."""
         guard = self._guard()
-        if guard is None:
-            return None
         window = "CAST(NULL AS STRING)"
         if c.WINDOW_START in self.schema.names:
             window = f"named_struct('start', {_rfc3339('window_start')}, 'end', {_rfc3339('window_end')})"
@@ -76,7 +125,8 @@ class ResultFrame:
             "plan_id": f"'{self.plan_id}'", "shard": "CAST(NULL AS INT)",
         }  # fmt: skip
         record = ", ".join(f"'{name}', {text}" for name, text in fields.items())
-        bad = self._emissions(packed).selectExpr("*", f"{guard} AS {REASON}").where(f"{REASON} IS NOT NULL")
+        emissions = unpacked.selectExpr(*self._pseudo_columns())
+        bad = emissions.selectExpr("*", f"{guard} AS {REASON}").where(f"{REASON} IS NOT NULL")
         return bad.selectExpr(f"to_json(named_struct({record}), map('ignoreNullFields', 'false')) AS value")
 
     def _group_key(self) -> str:
@@ -88,20 +138,6 @@ class ResultFrame:
     def _guard(self) -> str | None:
         node = find(self.root, physical.PhysicalFinalProject)
         return node.error.text if node and node.error else None
-
-    def _emissions(self, packed: DataFrame) -> DataFrame:
-        unpacked = (
-            packed.where(f"kind = '{RESULTS}'")
-            .select("payload")
-            .mapInArrow(Unpack(self.plan_id, self.schema).run, self._spark_schema())
-        )
-        return unpacked.selectExpr(*self._pseudo_columns())
-
-    def _spark_schema(self) -> StructType:
-        fields = [StructField(field.name, from_arrow_type(field.type)) for field in self.schema]
-        if c.WINDOW_START in self.schema.names:
-            fields.append(StructField(IDENTITY, from_arrow_type(pa.string())))
-        return StructType(fields)
 
     def _pseudo_columns(self) -> list[str]:
         names = self.schema.names
@@ -130,9 +166,7 @@ class ResultFrame:
         )
 
     def _projected(self, frame: DataFrame) -> DataFrame:
-        node = find(self.root, physical.PhysicalFinalProject)
-        assert node is not None
-        return frame.selectExpr(*(f"{output.expr.text} AS `{output.name}`" for output in node.outputs))
+        return frame.selectExpr(*(f"{output.expr.text} AS `{output.name}`" for output in self._outputs))
 
 
 def _rfc3339(column: str) -> str:

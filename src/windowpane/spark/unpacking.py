@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -31,9 +31,17 @@ class Unpack:
             for payload in batch.column("payload"):
                 for frame in unpack_frames(payload.as_py())[0]:
                     assert isinstance(frame, Emissions)
-                    yield self._identified(frame.batch)
+                    yield self.identified(frame.batch)
 
-    def _identified(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    @property
+    def identified_schema(self) -> pa.Schema:
+        """Columns that `identified` gives."""
+        return (
+            self.schema.append(pa.field(IDENTITY, pa.string())) if c.WINDOW_START in self.schema.names else self.schema
+        )
+
+    def identified(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Emissions with the identity of their window, where they have one."""
         batch = batch.select(self.schema.names).cast(self.schema)
         if c.WINDOW_START not in self.schema.names:
             return batch
@@ -52,18 +60,37 @@ class SideDocuments:
     """Kinds whose records keep the original event."""
     limits: tuple[tuple[str, int], ...] = ()
     """Kinds that have one, with their limit in records per second."""
+    allowances: tuple[tuple[str, int], ...] = ()
+    """Kinds of which this micro-batch has more than their limit, with the number of records to write."""
 
-    def only(self, kind: str) -> SideDocuments:
-        return replace(self, kinds=(kind,))
+    def allowing(self, allowances: Mapping[str, int]) -> SideDocuments:
+        """The same with no more records of these kinds than given."""
+        return replace(self, allowances=tuple((kind, allowances[kind]) for kind in self.kinds if kind in allowances))
+
+    def by_allowance(self) -> tuple[SideDocuments, list[tuple[SideDocuments, int]]]:
+        """The kinds that may all be written, and the others one by one with their allowance."""
+        limited = dict(self.allowances)
+        free = replace(self, kinds=tuple(kind for kind in self.kinds if kind not in limited), allowances=())
+        return free, [(replace(self, kinds=(kind,), allowances=()), count) for kind, count in limited.items()]
+
+    def texts(self, batches: Sequence[pa.RecordBatch]) -> list[str]:
+        """Records of all these side rows."""
+        limited, found = dict(self.allowances), []
+        for kind in self.kinds:
+            one = replace(self, kinds=(kind,))
+            found += [text for batch in batches for text in one._texts(batch)][: limited.get(kind)]  # noqa: SLF001
+        return found
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload in batch.column("payload"):
                 for frame in unpack_frames(payload.as_py())[0]:
                     assert isinstance(frame, SideRows)
-                    chosen = frame.batch.filter(pc.is_in(frame.batch.column("kind"), pa.array(self.kinds, pa.string())))
-                    texts = [json.dumps(self._trimmed(record)) for record in side.to_records(chosen, self.plan_id)]
-                    yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["value"])
+                    yield pa.RecordBatch.from_arrays([pa.array(self._texts(frame.batch), pa.string())], ["value"])
+
+    def _texts(self, batch: pa.RecordBatch) -> list[str]:
+        chosen = batch.filter(pc.is_in(batch.column("kind"), pa.array(self.kinds, pa.string())))
+        return [json.dumps(self._trimmed(record)) for record in side.to_records(chosen, self.plan_id)]
 
     def of_files(self, damaged: Mapping[str, str], clock_us: int, watermark_us: int | None) -> list[str]:
         """A record for each file that could not be read to its end."""

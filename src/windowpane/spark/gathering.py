@@ -1,0 +1,133 @@
+"""What the far stage gave in one micro-batch, brought to where it is worked on.
+
+Closed windows are few next to the rows they were made of. So their payloads come to the driver with the shards'
+reports, in the one job that the batch needs anyway. Where a payload is too big for that, everything stays in the
+cluster, cached there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from windowpane.core.frames import Emissions, SideRows
+from windowpane.core.wire import unpack_frames
+from windowpane.spark.far import REPORT, RESULTS, SIDE
+from windowpane.spark.outputs import ResultFrame
+from windowpane.spark.unpacking import SideDocuments
+
+DRIVER_BYTES = 16 * 1024 * 1024
+"""The largest payload that comes to the driver; a shard has one for its results, and few for its side rows."""
+
+
+class Gathered(Protocol):
+    """A micro-batch's output."""
+
+    @property
+    def reports(self) -> Sequence[bytes]:
+        """Payloads of all shards' reports."""
+
+    def emissions(self) -> DataFrame:
+        """Results of the operators, as `ResultFrame` takes them."""
+
+    def table(self) -> pa.Table | None:
+        """The query's results in Arrow, where Spark is not needed for them."""
+
+    def documents(self, wanted: SideDocuments) -> DataFrame:
+        """Records of side rows (column `value`), of each kind no more than its allowance."""
+
+    def release(self) -> None:
+        """Nothing more is asked of it."""
+
+
+@dataclass(frozen=True)
+class OnDriver:
+    """Payloads in this process."""
+
+    spark: SparkSession
+    frame: ResultFrame
+    reports: Sequence[bytes]
+    results: Sequence[bytes]
+    side: Sequence[bytes]
+
+    def emissions(self) -> DataFrame:
+        return self.spark.createDataFrame(self._emitted(), self.frame.unpacked_schema)
+
+    def table(self) -> pa.Table | None:
+        return self.frame.plain(self._emitted()) if self.frame.is_plain else None
+
+    def _emitted(self) -> pa.Table:
+        unpack = self.frame.unpack
+        batches = [unpack.identified(frame.batch) for frame in _frames(self.results) if isinstance(frame, Emissions)]
+        return pa.Table.from_batches(batches, unpack.identified_schema)
+
+    def documents(self, wanted: SideDocuments) -> DataFrame:
+        sides = [frame.batch for frame in _frames(self.side) if isinstance(frame, SideRows)]
+        return self.spark.createDataFrame(
+            pa.table({"value": pa.array(wanted.texts(sides), pa.string())}), "value string"
+        )
+
+    def release(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class InCluster:
+    """Payloads where they were made, cached."""
+
+    packed: DataFrame
+    frame: ResultFrame
+    reports: Sequence[bytes]
+
+    def emissions(self) -> DataFrame:
+        return self.frame.unpacked(self.packed)
+
+    def table(self) -> pa.Table | None:
+        return None
+
+    def documents(self, wanted: SideDocuments) -> DataFrame:
+        free, limited = wanted.by_allowance()
+        records = _side_documents(self.packed, free)
+        for one, allowed in limited:
+            records = records.unionAll(_side_documents(self.packed, one).limit(allowed))
+        return records
+
+    def release(self) -> None:
+        self.packed.unpersist()
+
+
+def _side_documents(packed: DataFrame, wanted: SideDocuments) -> DataFrame:
+    return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(wanted.run, "value string")
+
+
+def _frames(payloads: Iterable[bytes]) -> list[object]:
+    return [frame for payload in payloads for frame in unpack_frames(payload)[0]]
+
+
+class Gathering:
+    """Runs the job of each micro-batch. Remembers when payloads were too big, and then does not try again."""
+
+    driver_bytes = DRIVER_BYTES
+
+    def __init__(self, spark: SparkSession, frame: ResultFrame) -> None:
+        self._spark, self._frame = spark, frame
+        self._in_cluster = False
+
+    def gather(self, packed: DataFrame) -> Gathered:
+        """The output of a micro-batch; after this its state is committed."""
+        if not self._in_cluster:
+            fits = f"CASE WHEN kind = '{REPORT}' OR length(payload) <= {self.driver_bytes} THEN payload END AS payload"
+            rows = [(row["kind"], row["payload"]) for row in packed.selectExpr("kind", fits).collect()]
+            if all(payload is not None for _, payload in rows):
+                by_kind = {
+                    kind: [bytes(payload) for its, payload in rows if its == kind] for kind in (REPORT, RESULTS, SIDE)
+                }
+                return OnDriver(self._spark, self._frame, by_kind[REPORT], by_kind[RESULTS], by_kind[SIDE])
+        self._in_cluster = True
+        packed = packed.persist()
+        reports = packed.where(f"kind = '{REPORT}'").select("payload").collect()
+        return InCluster(packed, self._frame, [bytes(row["payload"]) for row in reports])
