@@ -6,6 +6,7 @@ Stands in for the harness's chain, so that whatever runs in the harness also run
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,10 +42,10 @@ class AdvancedShard(Shard):
 
     advance_to_us: int | None = None
 
-    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, int]:
-        frames, near, clock_us, future_rows = super()._unpacked(payloads)
+    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
+        frames, near, clock_us, tallies = super()._unpacked(payloads)
         told: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
-        return [*frames, *told], near, clock_us, future_rows
+        return [*frames, *told], near, clock_us, tallies
 
 
 class StagedChain:
@@ -56,6 +57,8 @@ class StagedChain:
         self.watermark_us: int | None = None
         self._buffered = 0
         self.operators: list[Operator] = []
+        self.reports: list[bytes] = []
+        """Of the last micro-batch."""
 
     def run_batch(
         self, clock_us: int, rows: Iterable[pa.RecordBatch] = (), *, advance_to_us: int | None = None
@@ -93,7 +96,7 @@ class StagedChain:
         home = task % self._layout.shards
         routed = self._stages.route((frame for frame in frames if not isinstance(frame, Clock | Watermark)), home)
         return [
-            pack_frames(part, counts if shard == home else Accounting(), clock_us=clock_us, future_rows=0)
+            pack_frames(part, counts if shard == home else Accounting(), clock_us=clock_us, tallies={})
             for shard, part in enumerate(routed)
         ]
 
@@ -106,6 +109,7 @@ class StagedChain:
 
     def _result(self, outputs: list[tuple[str, bytes]]) -> BatchResult:
         counts, frames, watermarks = Accounting(), list[Frame](), set[int | None]()
+        self.reports = [payload for kind, payload in outputs if kind == REPORT]
         for kind, payload in outputs:
             found, its_counts, meta = unpack_frames(payload)
             frames += found

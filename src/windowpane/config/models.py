@@ -11,7 +11,7 @@ from pydantic import Field
 
 from windowpane.config.durations import Duration, DurationOrOff, PositiveDurationOrOff, Trigger, TriggerSetting
 from windowpane.config.settings import Settings
-from windowpane.config.values import OptionMap, Text, Texts
+from windowpane.config.values import Label, OptionMap, Text, Texts
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
 
@@ -77,6 +77,11 @@ class EventtimeOptions(Settings):
     strict: bool = Field(
         default=False,
         description="A row whose declared event time cannot be read is an error row instead of falling back.",
+    )
+    types: dict[Label, Text] = Field(
+        default_factory=dict,
+        description="Types of event time of one's own, by name: Spark SQL over {column} that yields BIGINT "
+        "microseconds or TIMESTAMP, NULL for what cannot be read.",
     )
 
 

@@ -19,6 +19,11 @@ DETAIL = "_detail"
 """string: what exactly went wrong, for error rows."""
 EVENT = "_event"
 """The original event, for side output."""
+TIME_SOURCE = "_time_source"
+"""int8: where the row's time comes from, a position in `TIME_SOURCES`; NULL for a row without a time."""
+TIME_SOURCES = ("sql_override", "config_field", "metadata", "processing_time")
+REINJECTIONS = "_reinjections"
+"""int32: how often the row has been read again; NULL for a row as the source gave it."""
 
 WHEN = "_when"
 OPEN = "_open"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.plan import logical
@@ -32,6 +32,8 @@ class Plan:
     physical: PlanNode
     rules: tuple[AppliedRule, ...]
     notes: tuple[str, ...]
+    types: EventtimeTypes = field(repr=False)
+    """The types of event time that its steps name."""
 
     @property
     def plan_id(self) -> str:
@@ -51,7 +53,9 @@ def plan_query(
 
     `streams` are the configured streams by name; `registry` holds the types of event time that they may declare.
     """
-    context = PlanContext(bound, streams, options or Options(), transform or Transform(), registry, name)
+    options = options or Options()
+    types = registry.extended(options.eventtime.types)
+    context = PlanContext(bound, streams, options, transform or Transform(), types, name)
     timing = resolve_timing(context)
     check_max_groups(context)
     chains = resolve_chains(context) if timing.mode == "event_time" else PROCESSING_TIME
@@ -59,7 +63,7 @@ def plan_query(
     optimized, logical_rules = optimize_logical(built)
     physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
     notes = timing.notes + side_notes(context, timing)
-    return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes)
+    return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes, types)
 
 
 @dataclass(frozen=True)

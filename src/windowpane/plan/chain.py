@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windowpane.errors import PlanError, nearest
+from windowpane.errors import PlanError, SqlError, nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.guard import guard_of
 from windowpane.plan.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
+from windowpane.sql import error_guard
 from windowpane.sql.query import Column, Expr, StreamRef
 
 METADATA_COLUMNS = ("received_at", "@timestamp")
@@ -104,7 +105,23 @@ def _fitting_type(context: PlanContext, column: Column, name: str, key: str) -> 
             "EVENTTIME_TYPE_MISMATCH", f"`eventtime.type` `{name}` does not read {column.type} (`{column.name}`)",
             f"types that do: {', '.join(_types_for(context, column)) or '(none)'}", key=key,
         )  # fmt: skip
+    if isinstance(parser.sql, str):
+        _check_template(context, name, parser.sql, column, key)
     return name
+
+
+def _check_template(context: PlanContext, name: str, template: str, column: Column, key: str) -> None:
+    """The SQL of a user's type can be read, and reads the column."""
+    try:
+        error_guard(template.replace("{column}", quote(column.name)), {column.name: column.type})
+        problem = None if "{column}" in template else "it does not mention {column}"
+    except SqlError as error:
+        problem = error.message
+    if problem is not None:
+        raise context.error(
+            "BAD_EVENTTIME_TYPE", f"the expression of eventtime.type `{name}` cannot be used: {problem}: {template}",
+            "write Spark SQL over {column} that yields BIGINT microseconds or TIMESTAMP", key=key,
+        )  # fmt: skip
 
 
 def _types(context: PlanContext) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -28,10 +28,12 @@ _INSTANTS = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 
 @dataclass(frozen=True)
 class EventtimeParser:
-    """How one type is read. Spark needs `sql`, the harness `arrow`; a parser without one cannot be used there.
+    """How one type is read: by Spark SQL, or by a function over Arrow columns. Spark takes `sql` where there are both,
+    the harness `arrow`.
 
-    `sql` must never fail: it is NULL for a value that cannot be read. `accepts` lists the column types (without
-    parameters) that can be read at all, for the planner; empty means any.
+    A template may yield TIMESTAMP too, and is guarded: a value that it cannot compute is one that cannot be read. A
+    function that gives SQL must take care of that itself. `accepts` lists the column types (without parameters) that
+    can be read at all, for the planner; empty means any.
     """
 
     sql: SqlParser | None = None
@@ -77,6 +79,12 @@ class EventtimeTypes:
             message = f"`{name}` is not a registered eventtime.type"
             raise PlanError("UNKNOWN_EVENTTIME_TYPE", message, f"registered: {nearest(name, self._parsers)}")
         return EventtimeType(name, self._parsers[name])
+
+    def extended(self, templates: Mapping[str, str]) -> EventtimeTypes:
+        """These types and further ones, each by the template of its Spark SQL."""
+        if not templates:
+            return self
+        return EventtimeTypes(self._parsers | {name: EventtimeParser(sql=text) for name, text in templates.items()})
 
     def list(self) -> builtins.list[str]:
         """The registered names, sorted."""

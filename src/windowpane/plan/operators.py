@@ -28,7 +28,8 @@ from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeW
 from windowpane.core.side import Key
 from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
 from windowpane.plan import parts, physical
-from windowpane.plan.node import PlanNode, find
+from windowpane.plan.node import PlanNode, find, walk
+from windowpane.plan.steps import time_source
 from windowpane.sql.query import Emit
 
 
@@ -44,6 +45,13 @@ def row_aliases(root: PlanNode) -> dict[str, str]:
         flags = {c.WHEN: window.when, c.OPEN: window.open, c.CLOSE: window.emit}
         found |= {name: column for name, column in flags.items() if column is not None}
     return found
+
+
+def time_sources(root: PlanNode) -> tuple[str, ...]:
+    """Where rows of this plan may get their time from; one only: all of them do."""
+    nodes = [node for node in walk(root) if isinstance(node, physical.PhysicalEventTime)]
+    found = dict.fromkeys(time_source(step) for node in nodes for step in node.steps)
+    return tuple(found) or ("processing_time",)
 
 
 def find_aggregation(root: PlanNode) -> parts.Aggregation | None:

@@ -28,8 +28,6 @@ EVENT_TIME = "_ts"
 """Event time in microseconds, made by PhysicalEventTime. In processing time it is the micro-batch's timestamp."""
 TIME_ERROR = "_ts_error"
 """Why a row has no event time (`event_time_null`, `event_time_parse`), NULL where it has one."""
-TIME_STEP = "_ts_step"
-"""Number of the step of the chain that gave the row's time: later ones are counted as fallbacks."""
 ORIGINAL = "_original"
 """The whole source row, for side outputs with `include_original`."""
 
@@ -50,7 +48,9 @@ class PhysicalDataSource(PlanNode):
 
 @dataclass(frozen=True)
 class PhysicalEventTime(UnaryNode):
-    """Adds EVENT_TIME, TIME_ERROR and TIME_STEP: the first step that yields a value wins."""
+    """Adds EVENT_TIME and TIME_ERROR, and where rows differ in it, the source of their time: the first step that
+    yields a value wins.
+    """
 
     steps: tuple[TimeStep, ...]
 

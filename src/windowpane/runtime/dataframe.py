@@ -16,7 +16,6 @@ from windowpane.config import SIDE_KINDS, Stream, parse_options, parse_stream, p
 from windowpane.connectors.sources import open_stream, take_stream
 from windowpane.errors import ConfigError, PlanError
 from windowpane.plan.build import Plan, plan_query
-from windowpane.plan.eventtime import EVENTTIME_TYPES
 from windowpane.plan.pipeline import source_schema
 from windowpane.spark.dataflow import Sources, build_dataflow
 from windowpane.spark.far import SIDE
@@ -65,7 +64,7 @@ def sql(
         return open_stream(spark, name, settings[name], Path(), max_rows=None, originals=originals)
 
     sources = Sources(open_one, static.__getitem__)
-    dataflow = build_dataflow(spark, plan, sources, EVENTTIME_TYPES, shards=shards, feedback=False)
+    dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False)
     documents = SideDocuments(plan.plan_id, SIDE_KINDS, SIDE_KINDS if originals else ())
     aside = dataflow.packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
     results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))

@@ -22,6 +22,7 @@ from windowpane.runtime.checkpoint import Checkpoint, RunLock
 from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.notices import Notices
 from windowpane.runtime.routes import build_sinks, side_sinks
 from windowpane.runtime.running import RunningPipeline, RunningTransform
 from windowpane.runtime.sources import pipeline_sources
@@ -41,25 +42,37 @@ class Pipeline:
 
     config: PipelineConfig
     plans: tuple[Plan, ...]
-    types: EventtimeTypes = field(default_factory=lambda: EVENTTIME_TYPES)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     """Sinks given from Python (a callable, a memory sink) in place of those of the same name in the file."""
     trigger: Trigger | None = None
     """Instead of the one in the file."""
 
     @classmethod
-    def from_toml(cls, path: str | Path, *, transform: str | None = None, **given: Any) -> Self:
+    def from_toml(
+        cls,
+        path: str | Path,
+        *,
+        transform: str | None = None,
+        types: EventtimeTypes = EVENTTIME_TYPES,
+        **given: Any,
+    ) -> Self:
         """Load and plan, all transforms or one; every mistake in file or SQL is raised here, before Spark starts."""
         config = load_pipeline(Path(path))
-        return cls(config, plan_pipeline(config, transform), **given)
+        return cls(config, plan_pipeline(config, transform, types), **given)
 
     @classmethod
     def from_dict(
-        cls, settings: Mapping[str, Any], base_dir: str | Path = ".", *, transform: str | None = None, **given: Any
+        cls,
+        settings: Mapping[str, Any],
+        base_dir: str | Path = ".",
+        *,
+        transform: str | None = None,
+        types: EventtimeTypes = EVENTTIME_TYPES,
+        **given: Any,
     ) -> Self:
         """The same from a mapping with the keys of pipeline.toml."""
         config = parse_pipeline(settings, base_dir=Path(base_dir))
-        return cls(config, plan_pipeline(config, transform), **given)
+        return cls(config, plan_pipeline(config, transform, types), **given)
 
     @property
     def folder(self) -> Path:
@@ -104,8 +117,10 @@ class Pipeline:
 
     def _hearing(self, board: Board, plan: Plan, watch: Watch | None) -> Callable[[Entry], None]:
         board.begin(plan.transform, self.checkpoint(plan).ledger.last())
+        notices = Notices(plan)
 
         def hear(entry: Entry) -> None:
+            notices.hear(entry)
             board.note(plan.transform, entry)
             if watch is not None:
                 watch(plan.transform, entry)
@@ -116,7 +131,7 @@ class Pipeline:
         checkpoint = self.checkpoint(plan)
         prepare_session(spark, shards)
         sources = pipeline_sources(spark, self.config, plan)
-        dataflow = build_dataflow(spark, plan, sources, self.types, shards=shards, feedback=True)
+        dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True)
         stopping = threading.Event()
         sinks = [RetryingSink(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         aside = side_sinks(self.config, plan, self.sinks)

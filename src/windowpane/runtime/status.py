@@ -96,10 +96,14 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
         "watermark_us": entry.watermark_us,
         "watermark_lag_us": lag,
         "held_by": entry.held_by,
+        "max_event_us": max(entry.maxima.values(), default=None),
         "open_windows": entry.open_windows,
+        "state_bytes": entry.state_bytes,
+        "watermarks": entry.watermarks,
         "seconds": entry.seconds,
         "accounting": named(entry.accounting),
         "totals": named(entry.totals),
+        "sums": entry.sums,
         "final": entry.final,
     }
 

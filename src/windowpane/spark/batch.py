@@ -22,6 +22,7 @@ from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.ledger import Entry, Ledger, add_totals
 from windowpane.spark.near import BEFORE
+from windowpane.spark.reports import measures
 from windowpane.spark.unpacking import SideDocuments
 
 
@@ -97,10 +98,9 @@ class BatchRunner:
             dropped=self._beyond_limits(aside, clock_us - before.clock_us if before else 0),
             maxima=dict(metas[0]["maxima"]) if metas else {},  # type: ignore[call-overload]
             held_by=str(metas[0]["held_by"]) if metas and metas[0]["held_by"] else None,
-            open_windows=sum(int(str(meta["open_windows"])) for meta in metas),
-            future_rows=sum(int(str(meta["future_rows"])) for meta in metas),
             final=final,
-        )
+            **measures(metas),
+        ).summed(before)
 
     def _beyond_limits(self, aside: Mapping[str, int], elapsed_us: int) -> dict[str, int]:
         """Side rows that their channels do not take: a channel takes its limit for every second since the last batch.

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from windowpane.core import columns as c
 from windowpane.plan.build import Plan
-from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.near import CLOCK, PACKED, NearStage
@@ -37,14 +37,12 @@ class Sources:
     table: Callable[[str], DataFrame]
 
 
-def build_dataflow(
-    spark: SparkSession, plan: Plan, sources: Sources, types: EventtimeTypes, *, shards: int, feedback: bool
-) -> Dataflow:
+def build_dataflow(spark: SparkSession, plan: Plan, sources: Sources, *, shards: int, feedback: bool) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before."""
     rows = InputFrame(
-        spark, plan.physical, plan.query.relation, types, sources.stream, sources.table, clock=not feedback
+        spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
     ).build()
-    sent = pa.schema([field for field in to_arrow_schema(rows.schema) if field.name != CLOCK])
+    sent = pa.schema([field for field in to_arrow_schema(rows.schema) if field.name not in (CLOCK, c.TIME_SOURCE)])
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
     ids = shard_ids(spark, shards)
     near = rows.mapInArrow(NearStage(stages, ids).run, PACKED)

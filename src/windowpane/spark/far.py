@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -56,42 +57,51 @@ class Shard:
             if own:
                 operator.load_entries(own)
         self._entries_before = entries
+        self._changes: dict[str, bytes | None] = {}
 
     def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
         """One micro-batch. Gives the report, and results and side rows where there are any."""
-        frames, near, clock_us, future_rows = self._unpacked(payloads)
-        return self._finish([*frames, BatchEnd()], near, clock_us, future_rows)
+        frames, near, clock_us, tallies = self._unpacked(payloads)
+        return self._finish([*frames, BatchEnd()], near, clock_us, tallies)
 
     def end(self, clock_us: int) -> list[tuple[str, bytes]]:
         """Graceful end: everything open is emitted."""
-        return self._finish([Clock(clock_us), ControlSignal.END], Accounting(), clock_us, 0)
+        return self._finish([Clock(clock_us), ControlSignal.END], Accounting(), clock_us, Counter())
 
     def changes(self) -> dict[str, bytes | None]:
         """State entries to write, None for those to remove."""
+        return self._changes
+
+    def _changed(self) -> dict[str, bytes | None]:
         changed: dict[str, bytes | None] = {}
         for number, operator in enumerate(self._operators):
             changed |= {f"{number}/{name}": blob for name, blob in operator.changed_entries().items()}
         return {name: blob for name, blob in changed.items() if blob is not None or name in self._entries_before}
 
+    def _state_bytes(self) -> int:
+        """The size of the shard's state with its changes."""
+        sizes = {name: len(blob) for name, blob in self._entries_before.items()}
+        return sum((sizes | {name: len(blob or b"") for name, blob in self._changes.items()}).values())
+
     def holdings(self) -> list[tuple[str, Holding]]:
         """What the operators keep, each with the operator's name."""
         return [(type(operator).__name__, held) for operator in self._operators for held in operator.holdings()]
 
-    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, int]:
+    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
         data: list[Frame] = []
-        near, clock_us, future_rows = Accounting(), 0, 0
+        near, clock_us, tallies = Accounting(), 0, Counter[str]()
         for payload in payloads:
             frames, counts, meta = unpack_frames(payload)
             data += frames
             near = near + counts
             clock_us = max(clock_us, int(str(meta["clock_us"])))
-            future_rows += int(str(meta["future_rows"]))
+            tallies.update(meta["tallies"])  # type: ignore[call-overload]  # JSON object
         before = self._operators[-1].watermark_us
         beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
-        return beginning + data, near, clock_us, future_rows
+        return beginning + data, near, clock_us, tallies
 
     def _finish(
-        self, frames: list[Frame], near: Accounting, clock_us: int, future_rows: int
+        self, frames: list[Frame], near: Accounting, clock_us: int, tallies: Counter[str]
     ) -> list[tuple[str, bytes]]:
         for operator in self._operators:
             frames = [given for frame in frames for given in operator.on_frame(frame)]
@@ -99,8 +109,9 @@ class Shard:
         counts.buffered = sum(operator.buffered() for operator in self._operators)
         results = [frame for frame in frames if isinstance(frame, Emissions) and frame.batch.num_rows]
         aside = [frame for frame in frames if isinstance(frame, SideRows) and frame.batch.num_rows]
+        self._changes = self._changed()
         report = self._report(clock_us) | {
-            "future_rows": future_rows,
+            "tallies": dict(tallies),
             "results": sum(frame.batch.num_rows for frame in results),
             "side": _by_kind(aside),
         }
@@ -115,7 +126,10 @@ class Shard:
             "watermark_us": self._operators[-1].watermark_us,
             "maxima": dict(watermark.tracker.maxima) if watermark else {},
             "held_by": watermark.tracker.holding(clock_us) if watermark else None,
-            "open_windows": self._operators[-1].open_count(),
+            "watermarks": watermark.watermarks_emitted if watermark else 0,
+            "open_windows": sum(operator.open_count() for operator in self._operators),
+            "open_stretches": [part for operator in self._operators for part in operator.open_stretches()],
+            "state_bytes": self._state_bytes(),
         }
 
 

@@ -18,16 +18,14 @@ from windowpane.plan import physical
 from windowpane.plan.columns import quote
 from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.steps import SOURCE_TIME, TimeStep
+from windowpane.plan.operators import time_sources
+from windowpane.plan.steps import SOURCE_TIME, TimeStep, time_source
+from windowpane.spark.event_times import CORRUPT, NOW, TimeExpressions
 from windowpane.spark.near import CLOCK
 from windowpane.sql.query import Relation, StaticJoin
 
-CORRUPT = "_corrupt_record"
-"""The text of a record that the source could not read; only file sources that can tell have it."""
-NOW = "unix_micros(current_timestamp())"
-"""In a streaming query Spark records the micro-batch's timestamp, and a replayed batch gets the same one."""
 _KEEP, _BRANCH_ERROR, _MATCHED = "_from_keep", "_branch_error", "_matched"
-_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, c.SHARD, CORRUPT, c.EVENT, _KEEP, SOURCE_TIME)
+_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, c.TIME_SOURCE, c.SHARD, CORRUPT, c.EVENT, _KEEP, SOURCE_TIME)
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,7 @@ class InputFrame:
             where = next((column.expr.text for column in project.columns if column.name == project.where), None)
             texts = [where if name == project.where else name for name in keep]
             found.append((" AND ".join(f"coalesce({text}, FALSE)" for text in texts), c.KEEP))
-        found += [(c.SHARD, c.SHARD)] if c.SHARD in source.columns else []
-        return found + ([(c.EVENT, c.EVENT)] if c.EVENT in source.columns else [])
+        return found + [(name, name) for name in (c.SHARD, c.EVENT, c.TIME_SOURCE) if name in source.columns]
 
     def _source(self, node: PlanNode) -> DataFrame:
         match node:
@@ -111,23 +108,20 @@ class InputFrame:
 
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
         """The first step that yields a value wins; a strict step that yields none says why."""
-        values = [self._value(source, step) for step in steps]
+        expressions = TimeExpressions(self.spark, self.types, source)
+        values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
         columns: dict[str, str] = {physical.EVENT_TIME: time}
+        if len(time_sources(self.root)) > 1:
+            codes = [c.TIME_SOURCES.index(time_source(step)) for step in steps]
+            cases = [f"WHEN {value} IS NOT NULL THEN {code}" for value, code in zip(values, codes, strict=True)]
+            columns[c.TIME_SOURCE] = f"CAST(CASE {' '.join(cases)} END AS TINYINT)"
         last = steps[-1]
         if last.on_failure == "error":
             absent = f"({last.error}) IS NULL AND ({last.text}) IS NULL" if last.error else f"({last.text}) IS NULL"
             missing = f"CASE WHEN {absent} THEN 'event_time_null' ELSE 'event_time_parse' END"
             columns[physical.TIME_ERROR] = f"CASE WHEN {time} IS NULL THEN {missing} END"
         return source.withColumns({name: F.expr(text) for name, text in columns.items()})
-
-    def _value(self, source: DataFrame, step: TimeStep) -> str:
-        if step.origin == "processing_time":
-            # A record that could not be read would move the watermark to the clock.
-            return f"CASE WHEN {CORRUPT} IS NULL THEN {NOW} END" if CORRUPT in source.columns else NOW
-        kind = step.column_type or source.selectExpr(f"{step.text} AS v").schema["v"].dataType.simpleString().upper()
-        value = self.types.resolve(step.type).parser.spark_sql(step.text, kind)
-        return f"CASE WHEN ({step.error}) IS NULL THEN {value} END" if step.error else value
 
     def _branch(self, source: DataFrame, node: physical.PhysicalBranch) -> DataFrame:
         guard = f"({node.error.text}) IS NULL" if node.error else None

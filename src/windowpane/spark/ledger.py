@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from windowpane.core.accounting import Accounting
@@ -35,9 +36,24 @@ class Entry:
     maxima: dict[str, int] = field(default_factory=dict)
     held_by: str | None = None
     open_windows: int = 0
+    times: dict[str, int] = field(default_factory=dict)
+    """Rows by where they have their time from: `sql_override`, `config_field`, `metadata`, `processing_time`."""
     future_rows: int = 0
+    watermarks: int = 0
+    """How often the watermark has moved, since the first batch."""
+    state_bytes: int = 0
     seconds: float = 0.0
     final: bool = False
+    sums: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Over all batches up to this one: `side`, `dropped` and `times`, and under `rows` results and future rows."""
+
+    def summed(self, before: Entry | None) -> Entry:
+        """This entry with `sums` carried on from the one before."""
+        own = {"side": self.side, "dropped": self.dropped, "times": self.times}
+        own["rows"] = {"results": self.results, "future_rows": self.future_rows}
+        earlier = before.sums if before else {}
+        sums = {name: dict(Counter(earlier.get(name, {})) + Counter(counts)) for name, counts in own.items()}
+        return replace(self, sums=sums)
 
 
 class Ledger:

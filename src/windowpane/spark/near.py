@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
+from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Rows, Watermark
 from windowpane.core.operators.base import Operator
@@ -22,6 +25,8 @@ BEFORE = "windowpane.before"
 CLOCK = "_clock"
 """The micro-batch's timestamp as a column, where no host tells it."""
 PACKED = "shard int, origin int, payload binary"
+FUTURE, TIMES = "future_rows", "time."
+"""Names of tallies: rows too far ahead, and in front of where rows have their time from."""
 CHUNK_ROWS = 1_000_000
 """Rows folded at once: more rows per group in a fold, fewer groups to merge."""
 
@@ -52,7 +57,7 @@ class NearStage:
         payloads = [
             pack_frames(
                 frames, fold.counts if shard == home else Accounting(), clock_us=fold.clock_us,
-                future_rows=fold.future_rows if shard == home else 0,
+                tallies=fold.tallies() if shard == home else {},
             )
             for shard, frames in enumerate(routed)
         ]  # fmt: skip
@@ -82,11 +87,14 @@ class _Fold:
         self._operators: list[Operator] = stages.near()
         self.clock_us: int | None = None
         self.frames: list[Frame] = []
+        self._sources: Counter[str] = Counter()
 
     def add(self, batch: pa.RecordBatch) -> None:
         if self.clock_us is None:
             self._begin(batch)
-        rows = batch if self._told else batch.drop_columns([CLOCK])
+        self._sources.update(count_time_sources(batch, self._stages.time_source))
+        beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
+        rows = batch.drop_columns(beside) if beside else batch
         self._push(Rows(self._stages.complete_rows(rows, self._arrival)))
         self._arrival += batch.num_rows
 
@@ -106,9 +114,19 @@ class _Fold:
     def counts(self) -> Accounting:
         return sum((operator.counts for operator in self._operators), Accounting())
 
-    @property
-    def future_rows(self) -> int:
-        return sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
+    def tallies(self) -> dict[str, int]:
+        """Counts beside the accounting."""
+        future = sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
+        return {FUTURE: future} | {f"{TIMES}{source}": count for source, count in self._sources.items()}
+
+
+def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, int]:
+    """How many rows have their time from where; `source`: all that have one have it from there."""
+    if source is not None:
+        return {source: batch.num_rows - batch.column(c.TS).null_count}
+    codes = batch.column(c.TIME_SOURCE).drop_null().to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes, minlength=len(c.TIME_SOURCES)).tolist()
+    return {name: count for name, count in zip(c.TIME_SOURCES, counts, strict=True) if count}
 
 
 def _told(text: str | None, batch_id: int) -> _Told:

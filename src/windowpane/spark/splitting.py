@@ -20,7 +20,7 @@ from windowpane.core.windows import Hopping, Session, Tumbling
 from windowpane.plan import physical
 from windowpane.plan.build import Plan
 from windowpane.plan.node import find
-from windowpane.plan.operators import build_operators, find_aggregation, find_window, row_aliases
+from windowpane.plan.operators import build_operators, find_aggregation, find_window, row_aliases, time_sources
 from windowpane.spark.stages import Stages
 
 
@@ -28,7 +28,9 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     """The stages of a plan for rows of schema `sent`, and all its operators in order."""
     split = _Split(plan, feedback)
     streams = tuple(dict.fromkeys(ref.name for ref in plan.query.relation.streams))
-    bare = Stages(b"", b"", tuple(row_aliases(plan.physical).items()), streams[0], split.route_by, shards, feedback)
+    aliases, sources = tuple(row_aliases(plan.physical).items()), time_sources(plan.physical)
+    source = sources[0] if len(sources) == 1 else None
+    bare = Stages(b"", b"", aliases, streams[0], split.route_by, shards, feedback, source)
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
     schema = bare.complete_rows(empty, 0).schema
     operators = build_operators(plan.physical, schema, streams=streams if len(streams) > 1 else ())

@@ -34,6 +34,8 @@ class Stages:
     shards: int
     feedback: bool
     """The host tells tasks the watermark of the batch before."""
+    time_source: str | None = None
+    """Where all rows have their time from; None: each row says so itself."""
 
     def near(self) -> list[Operator]:
         """Operators before the shuffle; they hold no state between micro-batches."""

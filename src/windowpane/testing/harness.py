@@ -77,7 +77,7 @@ class Harness:
         self._expressions = Expressions()
         self._columns: dict[str, tuple[Column, ...]] = {}
         self.plan = self._plan(sql, streams, options or {}, transform or {}, tables=tables or {}, types=eventtime_types)
-        self._inputs = InputEvaluator(self.plan.physical, self.plan.query.relation, eventtime_types, self._expressions)
+        self._inputs = InputEvaluator(self.plan.physical, self.plan.query.relation, self.plan.types, self._expressions)
         aggregation = find_aggregation(self.plan.physical)
         keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
         self._outputs = OutputEvaluator(self.plan.physical, self.plan.plan_id, keys, self._expressions)

@@ -13,6 +13,7 @@ from windowpane.core import columns as c
 from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
 from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.plan.eventtime_numbers import ParsedTimes
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import row_aliases
 from windowpane.plan.steps import TimeStep
@@ -165,18 +166,26 @@ class InputEvaluator:
         if step.origin == "source":
             return pa.nulls(count, pa.int64()), pa.repeat(pa.scalar(value=False), count)
         column = self._expressions.select(table, {"value": step.text}).column("value").combine_chunks()
-        parse = self._types.resolve(step.type).parser.arrow
-        if parse is None:
-            raise PlanError(
-                "UNSUPPORTED_IN_HARNESS",
-                f"event-time type `{step.type}` has no Arrow parser",
-                "register it with one: EventtimeParser(sql=…, arrow=…)",
-            )
-        values, failed = parse(column)
+        values, failed = self._parsed(table, step, column)
         if step.error is not None:
             failed = pc.or_(failed, self._expressions.select(table, {"reason": step.error}).column("reason").is_valid())
         far = pc.fill_null(pc.greater(pc.abs_checked(pc.fill_null(values, 0)), FARTHEST_US), fill_value=False)
         return pc.if_else(far, None, values), pc.or_(failed, far)
+
+    def _parsed(self, table: pa.Table, step: TimeStep, column: pa.Array) -> ParsedTimes:
+        """By the type's Arrow function, else by its template."""
+        parser = self._types.resolve(step.type).parser
+        if parser.arrow is not None:
+            return parser.arrow(column)
+        if not isinstance(parser.sql, str):
+            raise PlanError(
+                "UNSUPPORTED_IN_HARNESS",
+                f"event-time type `{step.type}` has neither an Arrow parser nor a template",
+                "register it with one: EventtimeParser(sql=…, arrow=…)",
+            )
+        computed = self._expressions.select(table, {"value": parser.spark_sql(step.text)}).column("value")
+        values = computed.combine_chunks().cast(pa.int64())
+        return values, pc.and_(column.is_valid(), values.is_null())
 
     def _branch(self, node: physical.PhysicalBranch, table: pa.Table) -> pa.Table:
         columns = {name: expr.text for name, expr in node.projection}

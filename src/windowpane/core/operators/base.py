@@ -113,8 +113,16 @@ class Operator:
         """Take up what `state` gave."""
 
     def open_count(self) -> int:
-        """Windows (sessions, pending triggers) that are open, for people who wonder why nothing comes out."""
+        """Windows of single groups (sessions, pending triggers) that are open, for people who wonder why nothing
+        comes out.
+        """
         return 0
+
+    def open_stretches(self) -> list[list[int]]:
+        """Starts of open windows that all groups share, as `stretches`: groups of one window live in several shards,
+        so these cannot be counted shard by shard.
+        """
+        return []
 
     def holdings(self) -> list[Holding]:
         """What is kept, one item per window or pane where state is kept so."""

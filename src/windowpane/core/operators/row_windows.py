@@ -13,6 +13,7 @@ from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.session_aggregation import SessionPlan
 from windowpane.core.rows import RowBuffer, int64s, select, take
+from windowpane.core.windows.ranges import stretches
 from windowpane.core.windows.sessions import Segments, segment
 
 Int64s = npt.NDArray[np.int64]
@@ -84,6 +85,15 @@ class AlignedRowWindow(AlignedIntake):
         if rows is not None:
             last = self._windows.last_start(int64s(rows, c.TS))
             self._rows.replace(select(rows, self.plan.closes_at(last) > watermark_us))
+
+    def open_stretches(self) -> list[list[int]]:
+        rows = self._rows.rows()
+        if rows is None:
+            return []
+        starts = np.unique(self._windows.windows_of(int64s(rows, c.TS))[1])
+        if self._closed_us is not None:
+            starts = starts[self.plan.closes_at(starts) > self._closed_us]
+        return stretches(starts, self._windows.slide_us)
 
     def state(self) -> blob.State:
         return blob.State({"closed_us": self._closed_us}, self._rows.batches("rows"))
@@ -166,6 +176,10 @@ class SessionRowWindow(Operator):
         ids = found.groups.ids[order]
         bounds = found.first[ids], found.last[ids] + self.plan.gap_us
         return [window_rows(rows, order, index[order], bounds)]
+
+    def open_count(self) -> int:
+        rows = self._open.rows()
+        return 0 if rows is None else self._segments(rows).groups.count
 
     def state(self) -> blob.State:
         return blob.State({"judged_us": self._judged_us}, self._open.batches("open"))

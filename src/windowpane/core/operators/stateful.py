@@ -123,6 +123,10 @@ class StateWindow(Operator):
         following = np.append(heads[1:], [0]) if len(heads) else heads
         return heads[closed], following[closed], kept_from
 
+    def open_count(self) -> int:
+        rows = self._open.rows()
+        return 0 if rows is None else self._partitions(rows).count
+
     def state(self) -> blob.State:
         return blob.State({}, self._open.batches("open"))
 

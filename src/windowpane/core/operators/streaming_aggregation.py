@@ -21,6 +21,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.quota import GroupQuota
 from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.windows.ranges import stretches
 from windowpane.core.windows.two_stacks import TwoStacks
 
 Int64s = npt.NDArray[np.int64]
@@ -250,8 +251,8 @@ class MergeAggregation(Operator):
             start=starts, end=starts + self._windows.size_us, epochs=epochs, final=final,
         )  # fmt: skip
 
-    def open_count(self) -> int:
-        return len(self.open_windows())
+    def open_stretches(self) -> list[list[int]]:
+        return stretches(self.open_windows(), self._windows.slide_us)
 
     def holdings(self) -> list[Holding]:
         """Panes or windows, in order of time."""

@@ -60,6 +60,19 @@ def rank_in_runs(heads: Bools) -> Int64s:
     return np.arange(len(heads)) - np.repeat(starts, np.diff(np.append(starts, len(heads))))
 
 
+def stretches(values: Int64s, step: int) -> list[list[int]]:
+    """Sorted values as [first, step, count], one for each stretch in which they are `step` apart.
+
+    >>> stretches(np.array([0, 10, 20, 50]), 10)
+    [[0, 10, 3], [50, 10, 1]]
+    """
+    if not len(values):
+        return []
+    heads = np.flatnonzero(np.append([True], np.diff(values) != step))
+    counts = np.diff(np.append(heads, len(values)))
+    return [[first, step, count] for first, count in zip(values[heads].tolist(), counts.tolist(), strict=True)]
+
+
 def expand(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     """Every (range number, row) such that the row lies in the range."""
     lengths = high - low

@@ -1,0 +1,38 @@
+"""What a running transform warns of, once each: rows that got processing time, side rows that were dropped."""
+
+from __future__ import annotations
+
+import logging
+
+from windowpane.plan.build import Plan
+from windowpane.spark.ledger import Entry
+
+_log = logging.getLogger("windowpane.run")
+
+
+class Notices:
+    """Hears of every micro-batch of one transform."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._name, self._event_time = plan.transform, plan.timing.mode == "event_time"
+        self._said: set[str] = set()
+
+    def hear(self, entry: Entry) -> None:
+        fallen = entry.times.get("processing_time", 0)
+        if self._event_time and fallen:
+            self._say(
+                "processing_time",
+                f"{fallen:,} of {entry.accounting['in_']:,} rows in batch {entry.batch_id} have no readable event time "
+                "and got processing time; eventtime.strict = true would make them error rows",
+            )
+        for kind, count in entry.dropped.items():
+            self._say(
+                f"dropped {kind}",
+                f"side_output.{kind} takes no more: {count:,} of {entry.side[kind]:,} records of batch "
+                f"{entry.batch_id} were dropped, and are counted",
+            )
+
+    def _say(self, what: str, text: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            _log.warning("transform `%s`: %s", self._name, text)

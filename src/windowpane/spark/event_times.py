@@ -1,0 +1,82 @@
+"""Steps of the chain that resolves a row's event time, each as a Spark expression in BIGINT microseconds.
+
+A type that the user has registered may yield TIMESTAMP too, and must not be able to stop the query: what its expression
+cannot compute is a value that could not be read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+
+from windowpane.errors import PlanError, gist
+from windowpane.plan.eventtime import ArrowParser, EventtimeParser, EventtimeTypes
+from windowpane.plan.steps import TimeStep
+from windowpane.sql import error_guard
+
+CORRUPT = "_corrupt_record"
+"""The text of a record that the source could not read; only file sources that can tell have it."""
+NOW = "unix_micros(current_timestamp())"
+"""In a streaming query Spark records the micro-batch's timestamp, and a replayed batch gets the same one."""
+
+
+@dataclass(frozen=True)
+class TimeExpressions:
+    """Expressions over the columns of `source`."""
+
+    spark: SparkSession
+    types: EventtimeTypes
+    source: DataFrame
+
+    def value(self, step: TimeStep) -> str:
+        """NULL where the step yields no time."""
+        if step.origin == "processing_time":
+            # A record that could not be read would move the watermark to the clock.
+            return f"CASE WHEN {CORRUPT} IS NULL THEN {NOW} END" if CORRUPT in self.source.columns else NOW
+        kind = step.column_type or self._type_of(step.text)
+        parser = self.types.resolve(step.type).parser
+        value = self._parsed(step, parser, kind)
+        return f"CASE WHEN ({step.error}) IS NULL THEN {value} END" if step.error else value
+
+    def _parsed(self, step: TimeStep, parser: EventtimeParser, kind: str) -> str:
+        if parser.sql is None and parser.arrow is not None:
+            return self._by_arrow(parser.arrow, step.text)
+        value = parser.spark_sql(step.text, kind)
+        return self._checked(step, value, kind) if isinstance(parser.sql, str) else value
+
+    def _by_arrow(self, parse: ArrowParser, text: str) -> str:
+        """A function over Arrow columns, called in the workers under a name that no one else has."""
+        name = f"wp_time_{uuid.uuid4().hex}"
+
+        def micros(values: pa.Array) -> pa.Array:
+            return parse(values)[0].cast(pa.int64())
+
+        function = arrow_udf(micros, "bigint")  # type: ignore[call-overload]  # its type hints say the rest
+        self.spark.udf.register(name, function)
+        return f"{name}({text})"
+
+    def _checked(self, step: TimeStep, value: str, kind: str) -> str:
+        """A user's expression: guarded, and as microseconds."""
+        guard = error_guard(value, {step.text.strip("`"): kind})
+        try:
+            found = self._type_of(value)
+        except PySparkException as refused:
+            raise PlanError(
+                "BAD_EVENTTIME_TYPE", f"Spark does not take the expression of eventtime.type `{step.type}`: {value}",
+                gist(refused),
+            ) from refused  # fmt: skip
+        if found not in ("TIMESTAMP", "BIGINT"):
+            raise PlanError(
+                "BAD_EVENTTIME_TYPE", f"the expression of eventtime.type `{step.type}` yields {found}: {value}",
+                "it must yield BIGINT (microseconds since the epoch) or TIMESTAMP, and NULL for what cannot be read",
+            )  # fmt: skip
+        micros = f"unix_micros({value})" if found == "TIMESTAMP" else value
+        return f"CASE WHEN ({guard}) IS NULL THEN {micros} END" if guard else micros
+
+    def _type_of(self, text: str) -> str:
+        return self.source.selectExpr(f"{text} AS v").schema["v"].dataType.simpleString().upper()
