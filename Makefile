@@ -53,6 +53,12 @@ bench-spark: setup ## Measure against Spark's own windows, on the same files (AR
 	@scripts/java
 	$(PYTHON) bench/spark.py $(ARGS)
 
+.PHONY: bench-nexmark
+bench-nexmark: setup ## Measure against Spark and Flink: rates, latency, cost as work grows (ARGS="compare --rows 4000000")
+	@scripts/java
+	@scripts/uv pip install --quiet --python $(PYTHON) --require-hashes --requirement bench/requirements.lock
+	@$(PYTHON) -m bench.nexmark $(ARGS)
+
 KILLS ?= 10
 .PHONY: torture
 torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SEED= repeats a failure)

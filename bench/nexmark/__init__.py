@@ -1,0 +1,1 @@
+"""Windowed queries over Nexmark's auction site: windowpane, Spark and Flink on the same data (docs/benchmarks.md)."""

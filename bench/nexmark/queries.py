@@ -1,0 +1,123 @@
+"""The queries in windowpane's SQL, in Flink SQL and, for the limit, in DuckDB's; Spark's API has a module of its own.
+
+All spellings of a query give the same columns, `window_end` among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bench.nexmark.generator import Shape, Stream
+from bench.nexmark.windows import BOUNDS, CALLS, Window, duckdb_panes
+
+
+@dataclass(frozen=True)
+class Query:
+    """`share`: of the rows asked for, where a peer is so slow that all of them would take an hour."""
+
+    name: str
+    title: str
+    windowpane: str
+    flink: str
+    duckdb: str
+    columns: tuple[str, ...]
+    shape: Shape = field(default_factory=Shape)
+    streams: tuple[Stream, ...] = ("bids",)
+    share: float = 1.0
+    over_spark: float | None = None
+    """The ratio to reach."""
+    over_flink: float | None = None
+    window: Window | None = None
+    """Of the plain aggregations, which Spark's spelling is made from."""
+
+
+def plain(
+    name: str, title: str, window: Window, shape: Shape, *, share: float = 1.0, over: tuple[float, float] | None = None
+) -> Query:
+    return Query(
+        name, title, window.windowpane(), window.flink(), window.duckdb(), window.columns, shape, share=share,
+        over_spark=over[0] if over else None, over_flink=over[1] if over else None, window=window,
+    )  # fmt: skip
+
+
+_HOT_ITEMS = Query(
+    "q5",
+    "q5 hot items: hop 10 s/2 s, the auction with most bids",
+    windowpane="SELECT auction, window_start, window_end, count(*) AS n FROM bids "
+    "GROUP BY hoppingwindow('ss', 10, 2), auction ORDER BY n DESC, auction LIMIT 1",
+    flink="SELECT auction, window_start, window_end, n FROM ("
+    "SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY n DESC, auction) AS place FROM ("
+    "SELECT auction, window_start, window_end, count(*) AS n "
+    "FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) "
+    "GROUP BY auction, window_start, window_end)) WHERE place <= 1",
+    duckdb="SELECT arg_min(auction, (-n, auction)) AS auction, window_start, window_end, max(n) AS n "
+    f"FROM ({duckdb_panes('auction', 10_000_000, 2_000_000)}) GROUP BY window_start, window_end",
+    columns=("auction", *BOUNDS, "n"),
+    shape=Shape(skew=0.5),
+)
+_HIGHEST_BID = Query(
+    "q7",
+    "q7 highest bid: tumbling 10 s, the bid with the highest price",
+    windowpane="SELECT max_by(auction, price) AS auction, max_by(bidder, price) AS bidder, max(price) AS price, "
+    "window_start, window_end FROM bids GROUP BY tumblingwindow('ss', 10)",
+    flink="SELECT auction, bidder, price, window_start, window_end FROM ("
+    "SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) AS place "
+    "FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' SECOND))) WHERE place <= 1",
+    duckdb="SELECT arg_max(auction, price) AS auction, arg_max(bidder, price) AS bidder, max(price) AS price, "
+    "window_start, window_start + 10000000 AS window_end "
+    "FROM (SELECT *, epoch_us(ts) // 10000000 * 10000000 AS window_start FROM bids) GROUP BY window_start",
+    columns=("auction", "bidder", "price", *BOUNDS),
+)
+_TUMBLE = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
+_NEW_USERS = Query(
+    "q8",
+    "q8 new users: who registered and opened an auction in the same 10 s",
+    windowpane="SELECT person, max(name) AS name, window_start, window_end FROM ("
+    "SELECT id AS person, name, 1 AS registered, 0 AS opened, ts FROM persons UNION ALL "
+    "SELECT seller AS person, CAST(NULL AS STRING) AS name, 0 AS registered, 1 AS opened, ts FROM auctions) AS both "
+    "GROUP BY tumblingwindow('ss', 10), person HAVING sum(registered) > 0 AND sum(opened) > 0",
+    flink="SELECT p.id AS person, p.name, p.window_start, p.window_end FROM "
+    f"(SELECT id, name, window_start, window_end FROM {_TUMBLE.format('persons')} "
+    "GROUP BY id, name, window_start, window_end) p JOIN "
+    f"(SELECT seller, window_start, window_end FROM {_TUMBLE.format('auctions')} "
+    "GROUP BY seller, window_start, window_end) a "
+    "ON p.id = a.seller AND p.window_start = a.window_start AND p.window_end = a.window_end",
+    duckdb="SELECT p.id AS person, p.name, p.w * 10000000 AS window_start, (p.w + 1) * 10000000 AS window_end FROM "
+    "(SELECT id, name, epoch_us(ts) // 10000000 AS w FROM persons) p SEMI JOIN "
+    "(SELECT seller, epoch_us(ts) // 10000000 AS w FROM auctions) a ON p.id = a.seller AND p.w = a.w",
+    columns=("person", "name", *BOUNDS),
+    shape=Shape(keys=20_000),
+    streams=("persons", "auctions"),
+)
+_SLIDING = Query(
+    "sliding",
+    "sliding 10 s, 1 k keys: a window for every row",
+    windowpane=f"SELECT auction, trigger_time AS window_end, {CALLS} FROM bids "
+    "GROUP BY slidingwindow('ss', 10) OVER (PARTITION BY auction)",
+    flink="SELECT auction, ts AS window_end, "
+    "count(*) OVER w AS n, sum(price) OVER w AS total, max(price) OVER w AS top FROM bids WINDOW w AS "
+    "(PARTITION BY auction ORDER BY ts RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW)",
+    duckdb="SELECT auction, us AS window_end, "
+    "count(*) OVER w AS n, sum(price) OVER w AS total, max(price) OVER w AS top "
+    "FROM (SELECT auction, epoch_us(ts) AS us, price FROM bids) "
+    "WINDOW w AS (PARTITION BY auction ORDER BY us RANGE BETWEEN 10000000 PRECEDING AND CURRENT ROW)",
+    columns=("auction", "window_end", "n", "total", "top"),
+    share=0.1,
+)
+
+_TUMBLING, _SPARSE, _QUIET = Window("tumbling", 10), Shape(keys=10_000, per_second=10_000), Shape(per_second=100)
+QUERIES: dict[str, Query] = {
+    query.name: query
+    for query in (
+        plain("tumbling", "tumbling 10 s, 1 k keys", _TUMBLING, Shape(), over=(4, 4)),
+        plain("tumbling-10k", "tumbling 10 s, 10 k keys, 10 rows a group", _TUMBLING, _SPARSE, over=(10, 4)),
+        plain("hop-60-5", "hop 60 s/5 s, 1 k keys", Window("hopping", 60, 5), Shape(), share=0.5, over=(8, 4)),
+        plain("hop-60-1", "hop 60 s/1 s, 1 k keys", Window("hopping", 60, 1), Shape(), share=0.2, over=(50, 4)),
+        plain("session", "session 30 s, 1 k keys", Window("session", 30), _QUIET, share=0.5, over=(6, 4)),
+        _HOT_ITEMS,
+        _HIGHEST_BID,
+        _NEW_USERS,
+        plain("q11", "q11 user sessions: 10 s, 1 k bidders", Window("session", 10, key="bidder"), _QUIET, share=0.5),
+        _SLIDING,
+    )
+}
