@@ -161,7 +161,7 @@ def limit(query: Query, data: Dataset, repeats: int = 3) -> float:
     database, samples = connect(data.folders, data.format), []
     for _ in range(repeats + 1):
         began = time.perf_counter()
-        database.execute(query.duckdb).to_arrow_table()
+        database.sql(query.duckdb).to_arrow_table()
         samples.append(time.perf_counter() - began)
     return data.rows / statistics.median(samples[1:])
 

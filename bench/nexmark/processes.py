@@ -20,7 +20,8 @@ class EngineError(Exception):
 
     def reason(self) -> str:
         """The line that says why: the last cause of a Java trace, else the last line."""
-        lines = [line.strip() for line in str(self).splitlines() if line.strip()] or ["it printed nothing"]
+        printed = [line.strip() for line in str(self).splitlines()]
+        lines = [line for line in printed if line and not line.startswith("hint:")] or ["it printed nothing"]
         causes = [line for line in lines if line.startswith("Caused by:")]
         return (causes or lines)[-1][:300]
 

@@ -20,6 +20,7 @@ from bench.nexmark.processes import EngineError, execute
 from bench.nexmark.windows import Window
 
 FILE_ROWS = 500_000
+WARM_UP_ROWS = 4 * FILE_ROWS
 SINGLE_ROWS = 4
 """Files of one row at the end, of which the last closes all windows."""
 
@@ -64,8 +65,10 @@ def measure_point(point: Point) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="windowpane-scaling-") as scratch:
         folder = Path(scratch)
         data = write_dataset(folder, ("bids",), point.shape, point.rows, file_rows=FILE_ROWS)
+        warm_up = write_dataset(folder / "warm-up", ("bids",), point.shape, WARM_UP_ROWS, file_rows=FILE_ROWS)
         task = {
-            "pipeline": _pipeline(point, data.folders["bids"], folder / "checkpoint"),
+            "pipeline": _pipeline(point, data.folders["bids"], folder / "checkpoint", "as_fast_as_possible"),
+            "warm_up": _pipeline(point, warm_up.folders["bids"], folder / "warm-up-checkpoint", "available_now"),
             "folder": str(data.folders["bids"]), "rows": data.rows, "memory": MEMORY,
             "single_rows": [str(path) for path in _single_rows(point, data.rows, folder)],
         }  # fmt: skip
@@ -89,7 +92,7 @@ def _single_rows(point: Point, rows: int, folder: Path) -> Iterator[Path]:
         yield path
 
 
-def _pipeline(point: Point, folder: Path, checkpoint: Path) -> dict[str, Any]:
+def _pipeline(point: Point, folder: Path, checkpoint: Path, trigger: str) -> dict[str, Any]:
     bids = {
         "format": "parquet", "path": str(folder), "schema": COLUMNS["bids"],
         "eventtime": {"column": "ts", "type": "timestamp"}, "options": {"maxFilesPerTrigger": point.batch_files},
@@ -98,7 +101,7 @@ def _pipeline(point: Point, folder: Path, checkpoint: Path) -> dict[str, Any]:
         "streams": {"bids": bids},
         "options": {
             "eventtime": {"enabled": True, "late_tolerance": f"{point.lag_s}s"}, "checkpoint": str(checkpoint),
-            "shards": point.shards,
+            "shards": point.shards, "trigger": trigger,
         },
         "transforms": {"scaling": {"sql": point.window.windowpane(), "sink": "out"}},
         "sinks": {"out": {"format": "memory"}},

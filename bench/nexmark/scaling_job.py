@@ -1,6 +1,7 @@
 """One point of the scaling figures, on windowpane: `python -m bench.nexmark.scaling_job TASK.json`.
 
-All files are taken as a backlog; then files of one row come: some that close nothing, and one that closes every window.
+After a warm-up on other files all files are taken as a backlog. Then files of one row come: some that close nothing, and
+one that closes every window.
 """
 
 from __future__ import annotations
@@ -43,18 +44,22 @@ class Watch:
         """The moment at which so many rows have been taken."""
         patience = time.monotonic() + PATIENCE_S
         while self.rows < rows:
-            running.transforms[0].ended(0)
+            if not running.transforms[0].query.isActive:
+                running.wait()
             if time.monotonic() > patience:
                 raise SystemExit(f"{self.rows:,} of {rows:,} rows within {PATIENCE_S:.0f} s")
-            time.sleep(0.001)
+            time.sleep(0.002)
         return self.ticks[-1][0]
 
 
 def main() -> None:
     task = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     spark = session("windowpane", task["memory"])
-    watch = Watch()
     sink = CallableSink("out", lambda frame, _batch: frame.write.format("noop").mode("append").save())
+    warm_up = Pipeline.from_dict(task["warm_up"], sinks={"out": sink}).start(spark)
+    warm_up.wait()
+    warm_up.stop()
+    watch = Watch()
     running = Pipeline.from_dict(task["pipeline"], sinks={"out": sink}).start(spark, watch=watch.hear)
     watch.until(task["rows"], running)
     figures = steady(watch.ticks)
