@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from bench.nexmark.datasets import Dataset
-from bench.nexmark.generator import Stream
+from bench.nexmark.generator import COLUMNS, Stream
 from bench.nexmark.queries import Query
 
 TYPES = {"name": "VARCHAR", "window_start": "TIMESTAMP", "window_end": "TIMESTAMP"}
@@ -23,9 +23,15 @@ def connect(streams: dict[Stream, Path], file_format: str = "parquet") -> duckdb
     """Two threads, the streams as views."""
     database = duckdb.connect(config={"threads": 2})
     for stream, folder in streams.items():
-        read = f"read_{file_format}('{folder}/*.{file_format}')"
-        database.execute(f"CREATE VIEW {stream} AS SELECT * FROM {read}")
+        database.execute(f"CREATE VIEW {stream} AS SELECT * FROM {_read(stream, folder, file_format)}")
     return database
+
+
+def _read(stream: Stream, folder: Path, file_format: str) -> str:
+    if file_format == "parquet":
+        return f"read_parquet('{folder}/*')"
+    columns = ", ".join("'{}': '{}'".format(*column.split()) for column in COLUMNS[stream].split(", "))
+    return f"read_json('{folder}/*', columns = {{{columns}}})"
 
 
 def compare(query: Query, data: Dataset, results: Path) -> int:

@@ -58,14 +58,15 @@ def write_dataset(
     for stream in streams:
         with _Readers(reader_folders.get(stream), file_format) as readers:
             folders[stream].mkdir(parents=True)
-            for number, table in enumerate(_tables(stream, shape, files, file_rows, flush=flush)):
+            for number, table in enumerate(tables(stream, shape, files, file_rows, flush=flush)):
                 _write(table, folders[stream] / f"{number:06}.{file_format}", number, file_format)
                 readers.write(table, number)
     flush_us = flush_time_us(files * file_rows, shape) if flush else None
     return Dataset(folders, files * file_rows, file_rows, files, flush_us, file_format, reader_folders)
 
 
-def _tables(stream: Stream, shape: Shape, files: int, file_rows: int, *, flush: bool) -> Iterator[pa.Table]:
+def tables(stream: Stream, shape: Shape, files: int, file_rows: int, *, flush: bool) -> Iterator[pa.Table]:
+    """What the files of a stream hold, one after the other."""
     mine = replace(shape, per_second=max(1, int(shape.per_second * RATES[stream])))
     count = int(file_rows * RATES[stream])
     for number in range(files):

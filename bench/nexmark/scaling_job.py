@@ -1,7 +1,7 @@
 """One point of the scaling figures, on windowpane: `python -m bench.nexmark.scaling_job TASK.json`.
 
-After a warm-up on other files all files are taken as a backlog. Then files of one row come: some that close nothing, and
-one that closes every window.
+After a warm-up on other files all files are taken as a backlog. Then files of one row come: some that close nothing,
+and one that closes every window.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""Writes Nexmark's streams for uses of one's own: `python -m bench.nexmark.generate FOLDER --rows 1000000`.
+
+To parquet or JSON files in FOLDER, or with `--format kafka` to topics called as the streams, through Spark's connector.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import pyarrow as pa
+
+from bench.nexmark.datasets import Format, json_objects, tables, write_dataset
+from bench.nexmark.generator import Shape, Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KAFKA = "kafka"
+
+
+def main() -> None:
+    given = _arguments()
+    shape = Shape(
+        given.keys, given.per_second, given.out_of_order, given.disorder_ms, given.late, given.late_ms, given.skew,
+        given.seed,
+    )  # fmt: skip
+    if given.format == KAFKA:
+        written = write_topics(
+            _spark(given.jars), given.servers, given.streams, shape, rows=given.rows, chunk_rows=given.file_rows
+        )
+        print(f"{written:,} messages to {given.servers}: {', '.join(given.streams)}")
+        return
+    data = write_dataset(
+        Path(given.folder), given.streams, shape, given.rows, file_rows=given.file_rows, file_format=given.format
+    )
+    print(f"{data.rows:,} rows in {data.files} files of each stream: {', '.join(map(str, data.folders.values()))}")
+
+
+def write_topics(
+    spark: SparkSession, servers: str, streams: tuple[Stream, ...], shape: Shape, *, rows: int, chunk_rows: int
+) -> int:
+    """Every row as a message of JSON, in order of the rows; topics must be there, or be made by the broker."""
+    written = 0
+    for stream, table in _chunks(streams, shape, rows, chunk_rows):
+        messages = pa.table({"value": json_objects(table)})
+        frame = spark.createDataFrame(messages)
+        frame.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", stream).save()
+        written += table.num_rows
+    return written
+
+
+def _chunks(streams: tuple[Stream, ...], shape: Shape, rows: int, chunk_rows: int) -> Iterator[tuple[Stream, pa.Table]]:
+    """The streams in turns, so that none is far ahead of the others."""
+    each = [tables(stream, shape, max(1, rows // chunk_rows), chunk_rows, flush=False) for stream in streams]
+    for turn in zip(*each, strict=True):
+        yield from zip(streams, turn, strict=True)
+
+
+def _spark(jars: str | None) -> SparkSession:
+    from windowpane.config import SparkSettings  # noqa: PLC0415  # files are written without Spark
+    from windowpane.spark.session import create_session  # noqa: PLC0415
+
+    return create_session(SparkSettings(master="local[2]", jars=tuple(jars.split(",")) if jars else ()), 2)
+
+
+def _streams(text: str) -> tuple[Stream, ...]:
+    known: dict[str, Stream] = {stream: stream for stream in get_args(Stream)}
+    if unknown := set(text.split(",")) - set(known):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: known are {', '.join(known)}")
+    return tuple(known[name] for name in text.split(","))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.nexmark.generate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    default = Shape()
+    parser.add_argument("folder", nargs="?", default="data", help="where to; not for Kafka")
+    parser.add_argument("--format", choices=[*get_args(Format), KAFKA], default="parquet")
+    parser.add_argument("--streams", type=_streams, default=("bids",), help="some of bids,persons,auctions")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="bids, or persons and auctions together")
+    parser.add_argument("--file-rows", type=int, default=500_000, help="rows of a file, or of a write to Kafka")
+    parser.add_argument("--keys", type=int, default=default.keys, help="auctions, bidders")
+    parser.add_argument("--per-second", type=int, default=default.per_second, help="rows per second of event time")
+    parser.add_argument("--out-of-order", type=float, default=default.out_of_order, help="share of rows out of order")
+    parser.add_argument("--disorder-ms", type=int, default=default.disorder_ms, help="by less than this")
+    parser.add_argument("--late", type=float, default=default.late, help="share of rows that are behind by more")
+    parser.add_argument("--late-ms", type=int, default=default.late_ms, help="by up to this much more")
+    parser.add_argument("--skew", type=float, default=default.skew, help="Zipf's exponent; 0: all keys alike")
+    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument("--servers", help="Kafka: bootstrap servers")
+    parser.add_argument("--jars", help="Kafka: jars of Spark's connector, separated by commas")
+    arguments = parser.parse_args()
+    if arguments.format == KAFKA and not arguments.servers:
+        parser.error("--format kafka needs --servers HOST:PORT")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
