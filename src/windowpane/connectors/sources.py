@@ -16,10 +16,12 @@ from windowpane.plan.chain import STAMPING_FORMATS
 from windowpane.plan.steps import SOURCE_TIME
 
 TEXT_FILES = ("json", "csv")
-FILES = ("json", "csv", "parquet", "orc", "text", "avro")
+FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
 DEFAULT_BYTES_PER_BATCH = str(256 * 1024 * 1024)
 """On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
 CORRUPT = "_corrupt_record"
+FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+"""What Spark's binaryFile format has, and must be told."""
 
 
 def open_stream(
@@ -34,12 +36,29 @@ def open_stream(
     if format_name in TEXT_FILES:
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
     path = resolved(stream.path, base)
-    if path is not None and format_name in FILES and "://" not in path and not any(char in path for char in "*?["):
-        Path(path).mkdir(parents=True, exist_ok=True)
+    if format_name in FILES:
+        _make_folder(path)
     if format_name in FILES and not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
     opened = reader.load(path) if path else reader.load()
     return _with_stamp(_with_shard(_with_original(opened, originals=originals), name, format_name), format_name)
+
+
+def list_files(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
+    """The files of a stream as they come, by Spark's file source: its limits, its log of files, its restarts.
+
+    Of what this format can tell of a file its content is not asked for, so no file is opened.
+    """
+    path = resolved(stream.path, base)
+    _make_folder(path)
+    reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**_batch_options(stream, None))
+    return reader.load(path).select("path")
+
+
+def _make_folder(path: str | None) -> None:
+    """A stream may wait for its first file."""
+    if path is not None and "://" not in path and not any(char in path for char in "*?["):
+        Path(path).mkdir(parents=True, exist_ok=True)
 
 
 def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | None) -> StructType:

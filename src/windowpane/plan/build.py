@@ -14,6 +14,7 @@ from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
 from windowpane.plan.parts import SideRoute
+from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import check_max_groups, dedupe_keys, side_notes
 from windowpane.plan.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.timing import Timing, resolve_timing
@@ -34,6 +35,8 @@ class Plan:
     notes: tuple[str, ...]
     types: EventtimeTypes = field(repr=False)
     """The types of event time that its steps name."""
+    scan: ColumnarScan | None = None
+    """How workers read the stream by themselves, where they can."""
 
     @property
     def plan_id(self) -> str:
@@ -62,8 +65,9 @@ def plan_query(
     built = _Builder(context, timing, chains).sink()
     optimized, logical_rules = optimize_logical(built)
     physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
-    notes = timing.notes + side_notes(context, timing)
-    return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes, types)
+    scan, scan_notes = resolve_scan(physical, streams)
+    notes = timing.notes + side_notes(context, timing) + scan_notes
+    return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes, types, scan)
 
 
 @dataclass(frozen=True)

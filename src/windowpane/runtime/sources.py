@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.config import PipelineConfig
-from windowpane.connectors.sources import open_stream, open_table
+from windowpane.connectors.sources import list_files, open_stream, open_table
 from windowpane.plan.build import Plan
 from windowpane.spark.dataflow import Sources
 
@@ -21,4 +21,7 @@ def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan) ->
             max_rows=config.options.max_rows_per_batch, originals=originals,
         )  # fmt: skip
 
-    return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir))
+    def files(name: str) -> DataFrame:
+        return list_files(spark, config.streams[name], config.base_dir)
+
+    return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir), files)

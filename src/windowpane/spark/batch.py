@@ -76,14 +76,16 @@ class BatchRunner:
     def _account(self, batch_id: int, reports: Sequence[bytes], *, final: bool) -> Entry:
         """Add up what the shards report; InternalError when rows do not add up."""
         before = self.ledger.read(batch_id - 1)
-        counts, metas = Accounting(), []
+        held = before.accounting["buffered"] if before else 0
+        # Shards that are sent nothing, as by files without rows, report nothing and keep what they have.
+        counts, metas = Accounting(buffered=0 if reports else held), []
         for report in reports:
             _, shard_counts, meta = unpack_frames(report)
             counts = counts + shard_counts
             metas.append(meta)
         damaged = 0 if final else len(self.damaged(batch_id))
         counts = counts + Accounting(in_=damaged, error=damaged)
-        counts.check(before.accounting["buffered"] if before else 0)
+        counts.check(held)
         watermarks = [meta["watermark_us"] for meta in metas]
         clock_us = max((int(str(meta["clock_us"])) for meta in metas), default=before.clock_us if before else 0)
         aside = _summed([*metas, {"side": {"error": damaged} if damaged else {}}], "side")

@@ -11,13 +11,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
 from windowpane.plan.build import Plan
+from windowpane.plan.operators import time_sources
+from windowpane.plan.scan import ColumnarScan
 from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.near import CLOCK, PACKED, NearStage
 from windowpane.spark.outputs import ResultFrame, emission_schema
+from windowpane.spark.scanning import FileScan, TimeColumn
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
+from windowpane.sql.types import to_arrow
 
 
 @dataclass(frozen=True)
@@ -35,18 +39,40 @@ class Sources:
 
     stream: Callable[[str], DataFrame]
     table: Callable[[str], DataFrame]
+    files: Callable[[str], DataFrame] | None = None
+    """Only the list of a stream's files, as they come: for the columnar scan."""
 
 
 def build_dataflow(spark: SparkSession, plan: Plan, sources: Sources, *, shards: int, feedback: bool) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before."""
-    rows = InputFrame(
-        spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
-    ).build()
-    sent = pa.schema([field for field in to_arrow_schema(rows.schema) if field.name not in (CLOCK, c.TIME_SOURCE)])
+    if plan.scan is not None and sources.files is not None and feedback:
+        scan = file_scan(plan.scan, time_sources(plan.physical))
+        rows, crossing = sources.files(plan.scan.stream), scan.schema
+    else:
+        scan, rows = (
+            None,
+            InputFrame(
+                spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
+            ).build(),
+        )
+        crossing = to_arrow_schema(rows.schema)
+    sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE)])
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
     ids = shard_ids(spark, shards)
-    near = rows.mapInArrow(NearStage(stages, ids).run, PACKED)
+    near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
     packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
     emitted = emission_schema(operators, stages.complete_rows(empty, 0).schema)
     return Dataflow(packed, stages, ResultFrame(plan.physical, plan.plan_id, emitted))
+
+
+def file_scan(scan: ColumnarScan, sources: tuple[str, ...]) -> FileScan:
+    """A planned scan as workers run it. `sources`: where rows of the plan may get their time from."""
+    time = None
+    if scan.time is not None:
+        code = c.TIME_SOURCES.index(scan.time.source) if len(sources) > 1 else None
+        time = TimeColumn(scan.time.column, scan.time.unit_us, scan.time.strict, code)
+    return FileScan(
+        scan.format, tuple((column.name, to_arrow(column.type)) for column in scan.columns), time, scan.plain,
+        tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed), scan.where, scan.original,
+    )  # fmt: skip

@@ -18,6 +18,8 @@ from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import concat
 from windowpane.core.wire import pack_frames
 from windowpane.errors import InternalError
+from windowpane.spark.originals import with_events
+from windowpane.spark.scanning import FileScan
 from windowpane.spark.stages import Stages
 
 BEFORE = "windowpane.before"
@@ -37,6 +39,8 @@ class NearStage:
 
     stages: Stages
     shard_ids: tuple[int, ...]
+    scan: FileScan | None = None
+    """What comes in is a list of files, which this reads."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext  # noqa: PLC0415  # there is a task only in the worker
@@ -46,8 +50,12 @@ class NearStage:
         task, batch_id = context.partitionId(), int(context.getLocalProperty("streaming.sql.batchId") or 0)
         told = _told(context.getLocalProperty(BEFORE), batch_id) if self.stages.feedback else None
         fold = _Fold(self.stages, told, first_arrival=(batch_id << 40) + (task << 28))
-        for chunk in _chunks(batches):
-            fold.add(chunk)
+        if self.scan and told:
+            for scanned in self.scan.read(batches, told.clock_us):
+                fold.add(scanned.rows, scanned.source)
+        else:
+            for chunk in _chunks(batches):
+                fold.add(chunk)
         if fold.clock_us is not None:
             yield self._pack(fold, task)
 
@@ -89,13 +97,17 @@ class _Fold:
         self.frames: list[Frame] = []
         self._sources: Counter[str] = Counter()
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, batch: pa.RecordBatch, source: pa.RecordBatch | None = None) -> None:
+        """Fold rows. `source`: what they were read from, for events that are not made yet."""
         if self.clock_us is None:
             self._begin(batch)
         self._sources.update(count_time_sources(batch, self._stages.time_source))
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
+        made = len(self.frames)
         self._push(Rows(self._stages.complete_rows(rows, self._arrival)))
+        if source is not None:
+            self.frames[made:] = [with_events(frame, source) for frame in self.frames[made:]]
         self._arrival += batch.num_rows
 
     def _begin(self, batch: pa.RecordBatch) -> None:

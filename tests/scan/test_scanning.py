@@ -1,0 +1,166 @@
+"""Files to the columns of the input projection, as a worker does it, without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from windowpane.core import columns as c
+from windowpane.spark.scanning import BATCH_ROWS, INSTANT, FileScan, TimeColumn
+
+CLOCK_US = 1_700_000_000_000_000
+INT, TEXT = pa.int64(), pa.string()
+
+
+def scan(
+    *,
+    columns: dict[str, pa.DataType],
+    time: TimeColumn | None = None,
+    computed: tuple[tuple[str, str, pa.DataType], ...] = (),
+    where: str | None = None,
+    format_name: str = "parquet",
+) -> FileScan:
+    plain = tuple((f"_{name}", name) for name in columns)
+    return FileScan(format_name, tuple(columns.items()), time, plain, computed, where)
+
+
+def rows(of: FileScan, *paths: Path) -> list[dict[str, object]]:
+    listed = pa.RecordBatch.from_pydict({"path": [f"file:{path}" for path in paths]})
+    return [row for scanned in of.read(iter([listed]), CLOCK_US) for row in scanned.rows.to_pylist()]
+
+
+def write(path: Path, **columns: pa.Array) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_timestamps_and_integers_become_microseconds(tmp_path: Path) -> None:
+    day = dt.datetime(1969, 12, 31, 23, 59, 59, 1, dt.UTC)
+    path = write(tmp_path / "a.parquet", at=pa.array([day, None], INSTANT), ms=pa.array([-1, None], INT))
+    of_instants = scan(columns={"at": INSTANT}, time=TimeColumn("at", None, strict=False, code=1))
+    assert [row[c.TS] for row in rows(of_instants, path)] == [-999_999, CLOCK_US]
+    assert [row[c.TIME_SOURCE] for row in rows(of_instants, path)] == [1, 3]
+    of_numbers = scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True, code=None))
+    assert [(row[c.TS], row[c.ERROR]) for row in rows(of_numbers, path)] == [(-1000, None), (None, "event_time_null")]
+
+
+def test_a_time_too_large_to_compute_with_cannot_be_parsed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", ms=pa.array([2**62, -(2**62), 5], INT))
+    found = rows(scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True, code=None)), path)
+    assert [row[c.ERROR] for row in found] == ["event_time_parse", "event_time_parse", None]
+
+
+def test_in_processing_time_every_row_has_the_time_of_the_batch(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", v=pa.array([1, 2], INT))
+    assert [row[c.TS] for row in rows(scan(columns={"v": INT}), path)] == [CLOCK_US, CLOCK_US]
+
+
+def test_where_is_a_flag_and_null_is_not_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", v=pa.array([1, 20, None], INT))
+    filtering = scan(columns={"v": INT}, computed=(("_where", '"v" > 10', pa.bool_()),), where="_where")
+    assert [row[c.KEEP] for row in rows(filtering, path)] == [False, True, False]
+
+
+def test_what_cannot_be_computed_is_null_and_its_reason_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", v=pa.array([2**62, 2], INT))
+    guard = "CASE WHEN \"v\" > 1000 THEN 'overflow' END"
+    doubling = scan(columns={"v": INT}, computed=(("_d", '"v" * 4', INT), ("_error", guard, TEXT)))
+    assert [(row["_d"], row[c.ERROR]) for row in rows(doubling, path)] == [(None, "overflow"), (8, None)]
+
+
+def test_columns_are_found_in_any_case_and_missing_ones_are_null(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", Price=pa.array([1], INT))
+    assert rows(scan(columns={"price": INT, "seller": TEXT}), path) == [{c.TS: CLOCK_US, "_price": 1, "_seller": None}]
+
+
+def test_a_file_with_none_of_the_columns_still_has_its_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", other=pa.array([1, 2, 3], INT))
+    assert [row["_v"] for row in rows(scan(columns={"v": INT}), path)] == [None, None, None]
+
+
+def test_columns_of_folders(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / folder / "a.parquet", v=pa.array([1], INT))
+        for folder in ("day=2024-05-01/kind=a%20b", "day=__HIVE_DEFAULT_PARTITION__")
+    ]
+    found = rows(scan(columns={"v": INT, "day": pa.date32(), "kind": TEXT}), *paths)
+    assert [(row["_day"], row["_kind"]) for row in found] == [(dt.date(2024, 5, 1), "a b"), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared"),
+    [
+        (pa.array([1, None], pa.int32()), pa.int64()),
+        (pa.array([1.5, None], pa.float32()), pa.float64()),
+        (pa.array(["ä", None], pa.large_string()), pa.string()),
+        (pa.array(["x", None]).dictionary_encode(), pa.string()),
+        (pa.array([1_000_000_999, None], pa.timestamp("ns")), INSTANT),
+        (pa.array([None, None], pa.null()), pa.int64()),
+    ],
+)
+def test_narrower_types_are_widened(tmp_path: Path, stored: pa.Array, declared: pa.DataType) -> None:
+    path = write(tmp_path / "a.parquet", v=stored)
+    (scanned,) = scan(columns={"v": declared}).read(iter([pa.RecordBatch.from_pydict({"path": [f"file:{path}"]})]), 0)
+    assert scanned.rows.column("_v").type == declared
+    assert scanned.rows.column("_v")[1].as_py() is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared"),
+    [(pa.array(["1"]), pa.int64()), (pa.array([1], pa.int64()), pa.int32()), (pa.array([1.5]), pa.int64())],
+)
+def test_a_file_of_another_type_is_an_error_row_that_names_it(
+    tmp_path: Path, stored: pa.Array, declared: pa.DataType
+) -> None:
+    good = write(tmp_path / "good.parquet", v=pa.array([7], declared))
+    bad = write(tmp_path / "bad.parquet", v=stored)
+    found = rows(scan(columns={"v": declared}), bad, good)
+    assert [row.get(c.ERROR) for row in found] == ["decode_error", None]
+    assert f"{bad}: column `v` is {stored.type}, and {declared} is declared" in str(found[0][c.DETAIL])
+
+
+def test_a_cut_off_file_gives_what_is_before_the_cut(tmp_path: Path) -> None:
+    whole = tmp_path / "a.arrow"
+    table = pa.table({"v": list(range(30))})
+    with pa.OSFile(str(whole), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=10)
+    cut = tmp_path / "b.arrow"
+    cut.write_bytes(whole.read_bytes()[:-200])
+    found = rows(scan(columns={"v": INT}, format_name="arrow"), cut)
+    assert [row["_v"] for row in found[:-1]] == list(range(len(found) - 1))
+    assert 0 < len(found) - 1 < 30
+    assert found[-1][c.ERROR] == "decode_error"
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all"])
+def test_what_is_no_file_of_the_format_is_one_error_row(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(content)
+    assert [row[c.ERROR] for row in rows(scan(columns={"v": INT}), path)] == ["decode_error"]
+
+
+def test_a_file_that_is_gone_is_one_error_row(tmp_path: Path) -> None:
+    (gone,) = rows(scan(columns={"v": INT}), tmp_path / "gone.parquet")
+    assert gone[c.ERROR] == "decode_error"
+
+
+def test_arrow_files_in_both_forms(tmp_path: Path) -> None:
+    table = pa.table({"v": [1, 2], "unused": ["a", "b"]})
+    for name, open_writer in (("f.arrow", pa.ipc.new_file), ("s.arrow", pa.ipc.new_stream)):
+        with pa.OSFile(str(tmp_path / name), "wb") as file, open_writer(file, table.schema) as writer:
+            writer.write_table(table)
+    found = rows(scan(columns={"v": INT}, format_name="arrow"), tmp_path / "f.arrow", tmp_path / "s.arrow")
+    assert [row["_v"] for row in found] == [1, 2, 1, 2]
+
+
+def test_rows_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", v=pa.array(range(BATCH_ROWS + 5), INT))
+    listed = pa.RecordBatch.from_pydict({"path": [f"file:{path}"]})
+    sizes = [scanned.rows.num_rows for scanned in scan(columns={"v": INT}).read(iter([listed]), 0)]
+    assert max(sizes) <= BATCH_ROWS
+    assert sum(sizes) == BATCH_ROWS + 5

@@ -1,0 +1,146 @@
+"""The columnar scan against Spark's own reader: the same pipeline over the same files, batch by batch the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.jobs import FIRST_FILE_TIME, KINDS, Outcome, finish
+from windowpane.connectors.sinks import MemorySink
+from windowpane.runtime import Pipeline
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = (
+    "ts TIMESTAMP, ms BIGINT, k STRING, v BIGINT, i INT, x DOUBLE, ok BOOLEAN, d DATE, dec DECIMAL(10,2), folder INT"
+)
+QUERIES = {
+    "bare": "SELECT k, count(*) AS n, sum(v) AS s, max(x) AS m, window_start FROM s "
+    "GROUP BY tumblingwindow('ss', 5), k",
+    "where": "SELECT k, count(*) AS n FROM s WHERE v > 10 AND (k <> 'ä' OR x IS NULL) "
+    "GROUP BY hoppingwindow('ss', 6, 2), k",
+    "computed": "SELECT upper(k) AS u, i % 3 AS r, sum(v * 2) AS s, avg(x + 1) AS a, count(*) FILTER (WHERE ok) AS n "
+    "FROM s GROUP BY sessionwindow('ss', 3), upper(k), i % 3",
+    "guarded": "SELECT sum(v * 4611686018427387904) AS big, sum(CAST(k AS INT)) AS t, count(*) AS n FROM s "
+    "GROUP BY tumblingwindow('ss', 5)",
+    "typed": "SELECT d, dec, folder, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), d, dec, folder",
+    "sliding": "SELECT k, sum(v) AS s, trigger_time FROM s GROUP BY slidingwindow('ss', 3, 1) OVER (PARTITION BY k), k",
+}
+
+
+def made_table(seed: int, rows: int, *, plain: bool) -> pa.Table:
+    """Rows out of order, some late, some without a time; `plain`: with columns missing and narrower types."""
+    rng = random.Random(seed)
+    micros = [seed * 4_000_000 + number * 40_000 - rng.randrange(9_000_000) for number in range(rows)]
+    timed = [None if rng.random() < 0.05 else us for us in micros]
+    columns: dict[str, pa.Array] = {
+        "ts": pa.array(timed, pa.int64()).cast(pa.timestamp("us", "UTC")),
+        "ms": pa.array([None if us is None else us // 1000 for us in timed], pa.int64()),
+        "k": pa.array([rng.choice([None, "a", "ä", "1", "NaN"]) for _ in micros], pa.string()),
+        "v": pa.array([rng.choice([None, 1, 2, 40, -7]) for _ in micros], pa.int32() if plain else pa.int64()),
+    }
+    if not plain:
+        columns |= {
+            "i": pa.array([rng.choice([None, -4, 5, 2**31 - 1]) for _ in micros], pa.int32()),
+            "x": pa.array([rng.choice([None, 0.5, float("nan"), -0.0, 1e300]) for _ in micros], pa.float64()),
+            "ok": pa.array([rng.choice([None, True, False]) for _ in micros]),
+            "d": pa.array([rng.choice([None, dt.date(1900, 1, 1), dt.date(2024, 2, 29)]) for _ in micros]),
+            "dec": pa.array([rng.choice([None, 125, -5]) for _ in micros], pa.decimal128(10, 2)),
+        }  # fmt: skip
+    return pa.table(columns)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file a batch: whole ones, one with other columns, folders that name a column, one without rows."""
+    folder = tmp_path_factory.mktemp("data")
+    for number in range(5):
+        path = folder / f"folder={number % 3}" / ("a b%20c.parquet" if number == 2 else f"{number}.parquet")
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(made_table(number, 0 if number == 3 else 60, plain=number == 1), path, row_group_size=25)
+        os.utime(path, (FIRST_FILE_TIME + number,) * 2)
+    return folder
+
+
+def run(spark: SparkSession, data: Path, folder: Path, sql: str, *, reader: str, time: dict[str, Any]) -> Outcome:
+    results, records = MemorySink("results"), MemorySink("aside")
+    aside = {"sink": "aside", "include_original": "count" in sql}
+    pipeline = Pipeline.from_dict(
+        {
+            "streams": {
+                "s": {
+                    "format": "parquet", "path": str(data), "schema": SCHEMA, "eventtime": time, "scan": reader,
+                    "options": {"maxFilesPerTrigger": 1},
+                }
+            },
+            "options": {
+                "eventtime": {"enabled": True, "late_tolerance": "2s"}, "trigger": "available_now", "shards": 2,
+                "checkpoint": str(folder / reader), "max_future_skew": "off",
+            },
+            "transforms": {
+                "q": {"sql": sql, "sink": "results", "side_output": dict.fromkeys(KINDS, aside)}
+            },
+            "sinks": {"results": {"format": "memory"}, "aside": {"format": "memory"}},
+        },
+        sinks={"results": results, "aside": records},
+    )  # fmt: skip
+    assert (pipeline.plans[0].scan is not None) == (reader == "columnar")
+    finish(pipeline.start(spark), drain=True)
+    ledger = pipeline.checkpoint(pipeline.plans[0]).ledger
+    entries = [entry for batch in ledger.batch_ids() if (entry := ledger.read(batch)) is not None]
+    rows = {batch: [row.asDict() for row in got] for (batch, _), got in results._batches.items()}
+    side = {batch: [json.loads(row[0]) for row in got] for (batch, _), got in records._batches.items()}
+    return Outcome(rows, side, entries)
+
+
+def comparable(outcome: Outcome) -> tuple[object, ...]:
+    rows = {batch: sorted(map(repr, found)) for batch, found in outcome.rows.items()}
+    counts = [(entry.accounting, entry.watermark_us, entry.side, entry.results) for entry in outcome.entries]
+    side = {batch: sorted(map(comparable_record, found)) for batch, found in outcome.side.items()}
+    return rows, side, counts
+
+
+def comparable_record(record: dict[str, Any]) -> str:
+    """Without the time of processing. The scan knows the group of a row without a time, Spark's way does not."""
+    without = ["processing_time", *(["group_key"] if record["kind"] == "error" else [])]
+    return json.dumps({name: value for name, value in record.items() if name not in without}, sort_keys=True)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_both_ways_give_the_same(spark: SparkSession, data: Path, tmp_path: Path, name: str) -> None:
+    instants = {"column": "ts", "type": "timestamp", "strict": True}
+    numbers = {"column": "ms", "type": "unixtimestamp_ms", "strict": True}
+    time = instants if name in ("bare", "guarded", "sliding") else numbers
+    found = run(spark, data, tmp_path, QUERIES[name], reader="columnar", time=time)
+    wanted = run(spark, data, tmp_path, QUERIES[name], reader="spark", time=time)
+    for part, other in zip(comparable(found), comparable(wanted), strict=True):
+        assert part == other
+    assert sum(map(len, found.rows.values())) > 0
+
+
+def test_damaged_files_are_error_rows_and_the_query_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(4):
+        pq.write_table(made_table(number, 60, plain=False), folder / f"{number}.parquet", row_group_size=20)
+    whole = (folder / "1.parquet").read_bytes()
+    (folder / "1.parquet").write_bytes(whole[: len(whole) // 2])
+    page = bytearray((folder / "2.parquet").read_bytes())
+    page[len(page) // 3 : len(page) // 3 + 200] = bytes(200)
+    (folder / "2.parquet").write_bytes(bytes(page))
+    for number in range(4):
+        os.utime(folder / f"{number}.parquet", (FIRST_FILE_TIME + number,) * 2)
+    found = run(spark, folder, tmp_path, QUERIES["bare"], reader="columnar", time={"column": "ts"})
+    assert [entry.accounting["error"] for entry in found.entries] == [0, 1, 1, 0, 0]
+    assert [entry.accounting["in_"] for entry in found.entries][::3] == [60, 60]
+    details = [str(record["error_detail"]) for record in found.all_side if record["kind"] == "error"]
+    assert [f"{number}.parquet: " in text for number, text in zip((1, 2), details, strict=True)] == [True, True]
