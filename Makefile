@@ -19,8 +19,10 @@ test-fast: setup ## Run the tests that need no Spark and no Java (under a minute
 	$(PYTHON) -m pytest -m "not spark and not kafka and not postgres" -n auto
 
 .PHONY: test-spark
-test-spark: setup ## Run the others: those that start Spark or a server (needs Java 17+)
+test-spark: setup ## Run the others: those that start Spark, Kafka or PostgreSQL (needs Java 17+)
 	@scripts/java
+	@scripts/kafka-jars || echo "Without Kafka: the tests that need it are skipped, or fail where CI is set." >&2
+	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
 	$(PYTHON) -m pytest -m "spark or kafka or postgres"
 
 .PHONY: lint
@@ -43,6 +45,12 @@ lock: ## Resolve pyproject.toml into requirements.lock (ARGS=--upgrade for newer
 demo: setup ## Run a pipeline over a stream with late, duplicate and corrupt rows, on local Spark (needs Java 17+)
 	@scripts/java
 	@$(PYTHON) examples/demo/demo.py
+
+.PHONY: demo-kafka
+demo-kafka: setup ## Run a pipeline from Kafka into PostgreSQL, with both servers started for it (needs Java 17+)
+	@scripts/kafka-jars
+	@scripts/postgres-bin >/dev/null
+	@$(PYTHON) examples/kafka/demo.py
 
 .PHONY: bench-core
 bench-core: setup ## Measure the core's kernels

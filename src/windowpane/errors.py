@@ -147,7 +147,11 @@ class StateError(WindowpaneError):
 
 
 class SinkError(WindowpaneError):
-    """A sink could not take what was written to it."""
+    """A sink could not take what was written to it. `passing`: it may when it is tried again."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None, *, passing: bool = True) -> None:
+        super().__init__(code, message, hint)
+        self.passing = passing
 
 
 class SparkError(WindowpaneError):

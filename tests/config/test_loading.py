@@ -306,3 +306,15 @@ def test_no_pipeline_anywhere(tmp_path: Path) -> None:
 
     assert raised.value.code == "CONFIG_NOT_FOUND"
     assert "any folder above" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "pauses"),
+    [
+        ({}, [0.5, 1, 2, 4, 8, 10, 10, 10, 10]),
+        ({"attempts": 3, "pause": "2s", "max_pause": "3s"}, [2, 3]),
+        ({"attempts": 1}, []),
+    ],
+)
+def test_a_sink_is_tried_again_after_pauses_that_double(given: dict[str, object], pauses: list[float]) -> None:
+    assert list(parse_sink("s", {"format": "console", "retry": given}).retry.pauses) == pauses

@@ -62,7 +62,7 @@ def settings(bids: Path, **results: Any) -> dict[str, Any]:
             "checkpoint": "state",
         },
         "transforms": {"sums": {"sql": QUERY, "sink": "results"}},
-        "sinks": {"results": {"format": "memory"} | results},
+        "sinks": {"results": {"format": "memory", "retry": {"attempts": 4, "pause": "200ms"}} | results},
     }  # fmt: skip
 
 

@@ -51,6 +51,8 @@ QUERIES = {
     "count": "SELECT count(*) AS n, sum(v) AS s FROM s GROUP BY countwindow(4)",
     "count_partitioned": "SELECT k, sum(v) AS s FROM s GROUP BY countwindow(3) OVER (PARTITION BY k), k",
     "state": "SELECT k, count(*) AS n FROM s GROUP BY statewindow(v > 20, v < 5) OVER (PARTITION BY k), k",
+    "times": "SELECT timestamp_millis(ts) AS at, max(timestamp_millis(ts + v)) AS late, count(*) AS n FROM s "
+    "GROUP BY tumblingwindow('ss', 3), timestamp_millis(ts)",
     "values": "SELECT collect_list(v) AS c, first(k) AS f, last(v) AS l, count(DISTINCT k) AS d FROM s "
     "GROUP BY tumblingwindow('ss', 4)",
 }

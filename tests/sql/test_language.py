@@ -10,7 +10,16 @@ import pytest
 from tests.sql.golden import CATALOG
 from windowpane.core.windows import Hopping, Sliding, Tumbling
 from windowpane.errors import SqlError
-from windowpane.sql import KAFKA_COLUMNS, KNOWN_SCHEMAS, Catalog, bind, parse, parse_schema, rename_columns
+from windowpane.sql import (
+    KAFKA_COLUMNS,
+    KNOWN_SCHEMAS,
+    Catalog,
+    bind,
+    parse,
+    parse_schema,
+    rename_columns,
+    with_kafka_metadata,
+)
 from windowpane.sql.query import Column, Expr
 
 SECOND = 1_000_000
@@ -165,6 +174,19 @@ def test_kafkas_columns_are_known() -> None:
     bound = bind("SELECT cast(value AS STRING) AS v, `partition`, timestamp FROM k", catalog)
     assert [output.expr.type for output in bound.outputs] == ["STRING", "INT", "TIMESTAMP"]
     assert KAFKA_COLUMNS[0] == Column("key", "BINARY")
+
+
+def test_metadata_of_a_decoded_kafka_stream_is_named_and_never_in_the_way() -> None:
+    declared = parse_schema("k STRING, `Timestamp` BIGINT")
+    catalog = Catalog({"s": with_kafka_metadata(declared)}, {"t": parse_schema("key STRING, name STRING")})
+    assert [output.name for output in bind("SELECT * FROM s", catalog).outputs] == ["k", "Timestamp"]
+    named = bind("SELECT topic, offset, timestamp FROM s", catalog)
+    assert [output.expr.type for output in named.outputs] == ["STRING", "BIGINT", "BIGINT"], "a declared one hides it"
+    joined = bind("SELECT key, name FROM s JOIN t ON s.k = t.key WHERE key > 'a'", catalog)
+    assert joined.where is not None
+    assert joined.where.columns == ("t__key",)
+    union = bind("SELECT * FROM (SELECT * FROM s UNION ALL SELECT k, partition FROM s) AS u", catalog)
+    assert [output.name for output in union.outputs] == ["k", "Timestamp"]
 
 
 def test_renaming_leaves_lambda_variables_and_fields_alone() -> None:

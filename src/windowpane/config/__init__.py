@@ -18,6 +18,7 @@ from windowpane.config.loading import (
 from windowpane.config.models import (
     EventtimeOptions,
     Options,
+    Retry,
     Sink,
     SparkSettings,
     Stream,
@@ -52,6 +53,7 @@ __all__ = [
     "MultipleConfigError",
     "Options",
     "PipelineConfig",
+    "Retry",
     "Route",
     "SideKind",
     "SideOutput",

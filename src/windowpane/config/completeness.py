@@ -18,6 +18,7 @@ from windowpane.errors import ConfigError, nearest
 
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})
 _SINK_OPTIONS = {"kafka": ("kafka.bootstrap.servers", "topic"), "postgres": ("url", "table")}
+_POSTGRES_OPTIONS = frozenset({"url", "table", "user", "password"})
 _KAFKA_TOPICS = ("subscribe", "subscribePattern", "assign")
 
 Model = TypeVar("Model", bound=Settings)
@@ -108,9 +109,13 @@ class _Completeness:
     def sink(self, key: str, sink: Sink) -> None:
         if sink.format in FILE_FORMATS and not (sink.path or "path" in sink.options):
             self._needs(key, "path", sink.format)
-        if sink.format in FILE_FORMATS and sink.mode == "update":
-            hint = "files are only appended to; valid: append"
+        if sink.format != "postgres" and sink.mode == "update":
+            hint = "files are only appended to; valid: append" if sink.format in FILE_FORMATS else "valid: append"
             self._add("BAD_CHOICE", f"`{key}.mode` cannot be `update` with format {sink.format}", hint, f"{key}.mode")
+        for option in sorted(sink.options.keys() - _POSTGRES_OPTIONS) if sink.format == "postgres" else ():
+            valid = nearest(option, _POSTGRES_OPTIONS)
+            hint = f"valid, nearest first: {valid}; others go into the url: ?sslmode=require"
+            self._add("UNKNOWN_KEY", f"`{key}.options` has no key `{option}`", hint, f"{key}.options.{option}")
         for option in _SINK_OPTIONS.get(sink.format, ()):
             if option not in sink.options:
                 self._needs(key, f"options.{option}", sink.format)

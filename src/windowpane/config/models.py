@@ -9,7 +9,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from windowpane.config.durations import Duration, DurationOrOff, PositiveDurationOrOff, Trigger, TriggerSetting
+from windowpane.config.durations import (
+    Duration,
+    DurationOrOff,
+    PositiveDuration,
+    PositiveDurationOrOff,
+    Trigger,
+    TriggerSetting,
+)
 from windowpane.config.settings import Settings
 from windowpane.config.values import Label, OptionMap, Text, Texts
 
@@ -123,6 +130,24 @@ class Options(Settings):
     )
 
 
+class Retry(Settings):
+    """How a sink that fails is tried again, each time after a pause twice as long."""
+
+    attempts: int = Field(default=10, ge=1, description="How often a batch is tried before the pipeline stops.")
+    pause_us: PositiveDuration = Field(
+        default=500_000,
+        alias="pause",
+        description="The pause before the second try; each one after it is twice as long.",
+    )
+    max_pause_us: PositiveDuration = Field(default=10_000_000, alias="max_pause", description="The longest pause.")
+
+    @property
+    def pauses(self) -> tuple[float, ...]:
+        """Seconds before each try but the first."""
+        doubled = [min(self.pause_us << min(number, 40), self.max_pause_us) for number in range(self.attempts - 1)]
+        return tuple(pause / 1_000_000 for pause in doubled)
+
+
 class Sink(Settings):
     """Where rows are written."""
 
@@ -130,11 +155,12 @@ class Sink(Settings):
         description="console, json, csv, parquet, kafka, postgres, memory, or any other Spark sink by its name."
     )
     path: Text | None = Field(default=None, description="Folder to write to, relative to pipeline.toml.")
-    mode: Literal["append", "update"] = Field(
-        default="append",
+    mode: Literal["append", "update"] | None = Field(
+        default=None,
         description="append: each emission is a row of its own. update: it replaces the earlier one of its window and "
-        "group.",
+        "group; for postgres alone. Unset: update for postgres where rows are grouped, else append.",
     )
+    retry: Retry = Field(default_factory=Retry, description="How it is tried again when it fails.")
     options: OptionMap = Field(default_factory=dict, description="Passed to the sink as they are.")
 
     @property

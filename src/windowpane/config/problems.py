@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -139,7 +139,10 @@ def _description(path: tuple[str | int, ...], model: type[Settings]) -> str | No
 
 def _choices(path: tuple[str | int, ...], model: type[Settings]) -> list[str]:
     field = _field_at(path, model)
-    return [str(choice) for choice in get_args(field.annotation)] if field else []
+    if field is None:
+        return []
+    chosen = _first(field.annotation, lambda kind: get_origin(kind) is Literal)  # `Literal[…]`, or that or None
+    return [str(choice) for choice in get_args(chosen)]
 
 
 def _first(annotation: Any, test: Callable[[Any], bool]) -> Any:

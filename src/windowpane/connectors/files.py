@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch
 from windowpane.errors import SinkError, gist
 
 STAGING = "_staging"
@@ -19,7 +19,8 @@ class FileSink(Sink):
     def __init__(self, name: str, format_name: str, path: str, options: dict[str, str]) -> None:
         super().__init__(name)
         self._format, self._path = format_name, path.rstrip("/")
-        self._options = ({"ignoreNullFields": "false"} if format_name == "json" else {}) | options
+        whole = {"timestampFormat": WHOLE_JSON["timestampFormat"]} if format_name == "csv" else {}
+        self._options = (WHOLE_JSON if format_name == "json" else whole) | options
 
     def write(self, batch: SinkBatch) -> None:
         staging = f"{self._path}/{STAGING}/{batch.identity}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import SparkSession
 
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import SinkError, gist
 
-PAUSES = (0.5, 1.0, 2.0)
-"""Seconds before the second try and those after it."""
 _log = logging.getLogger("windowpane.sinks")
 
 
@@ -18,13 +18,19 @@ class RetryingSink(Sink):
     """Another sink, tried again after each of `pauses`. SinkError when the last try fails too.
 
     Nothing is lost by that: the batch is not committed, and the next start replays it. While `stopping` is set there
-    is one try: a query that is being stopped cancels what its sinks do.
+    is one try: a query that is being stopped cancels what its sinks do. So it is for an error that will not pass.
+    `redact` takes out of messages what must not be shown.
     """
 
-    def __init__(self, sink: Sink, stopping: threading.Event, pauses: Sequence[float] = PAUSES) -> None:
+    def __init__(
+        self, sink: Sink, stopping: threading.Event, pauses: Sequence[float], redact: Callable[[str], str] = str
+    ) -> None:
         super().__init__(sink.name)
-        self.delivery = sink.delivery
-        self._sink, self._pauses, self._stopping = sink, tuple(pauses), stopping
+        self.delivery, self.wants_identity = sink.delivery, sink.wants_identity
+        self._sink, self._pauses, self._stopping, self._redact = sink, tuple(pauses), stopping, redact
+
+    def open(self, spark: SparkSession, *, identified: bool) -> None:
+        self._sink.open(spark, identified=identified)
 
     def write(self, batch: SinkBatch) -> None:
         for number, pause in enumerate(self._pauses, start=1):
@@ -33,6 +39,8 @@ class RetryingSink(Sink):
             except Exception as failed:
                 if self._stopping.is_set():
                     raise
+                if isinstance(failed, SinkError) and not failed.passing:
+                    raise self._shown(failed) from failed
                 _log.warning(
                     "sink `%s`, batch %d: try %d of %d failed, again in %g s: %s",
                     self.name, batch.batch_id, number, len(self._pauses) + 1, pause, self._gist(failed),
@@ -52,7 +60,10 @@ class RetryingSink(Sink):
             ) from failed
 
     def _gist(self, failed: Exception) -> str:
-        return gist(failed).removeprefix(f"sink `{self.name}` ")
+        return self._redact(gist(failed)).removeprefix(f"sink `{self.name}` ")
+
+    def _shown(self, failed: SinkError) -> SinkError:
+        return SinkError(failed.code, self._redact(failed.message), failed.hint, passing=False)
 
     def close(self) -> None:
         self._sink.close()

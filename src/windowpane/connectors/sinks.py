@@ -13,9 +13,17 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from windowpane.errors import SinkError, gist
+
+WINDOW_ID, GROUP_KEY, EMIT_EPOCH, IS_FINAL = IDENTITY = ("_window_id", "_group_key", "_emit_epoch", "_is_final")
+"""Columns that say which emission a result is; the group key is canonical JSON. For sinks that ask for them."""
+
+WHOLE_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+"""Spark's options for JSON that says all there is: by itself it leaves NULLs out, and cuts times to milliseconds."""
+WHOLE_JSON_SQL = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in WHOLE_JSON.items()) + ")"
+"""The same in SQL."""
 
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 
@@ -31,6 +39,14 @@ class SinkBatch:
     """Whose batch it is: a sink may serve several transforms, and results and side rows of one."""
     table: pa.Table | None = None
     """The rows in Arrow where they are on the driver already."""
+    identified: bool = False
+    """The frame has the columns of IDENTITY after those of the query. Rows without groups have no identity."""
+    rows: int = 0
+    """How many there are at most."""
+    run: str = ""
+    """The checkpoint that the batch belongs to: a new one counts its batches from 0 again."""
+    final: bool = False
+    """The last batch of a graceful end. If that did not come to its end, another batch gets the same id."""
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -55,9 +71,17 @@ class Sink(abc.ABC):
     """
 
     delivery: Delivery = "at_least_once"
+    wants_identity = False
+    """Whether results should come with the columns of IDENTITY, where they have an identity."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def open(self, spark: SparkSession, *, identified: bool) -> None:  # noqa: B027  # most sinks need nothing
+        """Before the first batch: raises ConfigError when something is wrong that no later try will mend.
+
+        `identified`: results have an identity, so that one can replace another.
+        """
 
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:
@@ -104,10 +128,7 @@ class SparkFormatSink(Sink):
         self._format, self._path, self._options = format_name, path, options
 
     def write(self, batch: SinkBatch) -> None:
-        frame = batch.frame
-        if self._format == "kafka" and not batch.documents:
-            frame = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS value")
-        writer = frame.write.format(self._format).mode("append").options(**self._options)
+        writer = batch.frame.write.format(self._format).mode("append").options(**self._options)
         try:
             writer.save(self._path) if self._path else writer.save()
         except Exception as failed:

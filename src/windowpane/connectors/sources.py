@@ -10,6 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from windowpane.config import Stream, Table
+from windowpane.connectors import kafka
+from windowpane.connectors.kafka import CORRUPT
+from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
 from windowpane.plan.chain import STAMPING_FORMATS
@@ -19,7 +22,6 @@ TEXT_FILES = ("json", "csv")
 FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
 DEFAULT_BYTES_PER_BATCH = str(256 * 1024 * 1024)
 """On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
-CORRUPT = "_corrupt_record"
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark's binaryFile format has, and must be told."""
 
@@ -30,7 +32,7 @@ def open_stream(
     """A stream as Spark reads it, with what the stages need beside its own columns."""
     format_name = stream.format or ""
     reader = spark.readStream.format(format_name).options(**_batch_options(stream, max_rows))
-    if stream.schema_:
+    if stream.schema_ and format_name != "kafka":
         corrupt = f", `{CORRUPT}` STRING" if format_name in TEXT_FILES else ""
         reader = reader.schema(stream.schema_ + corrupt)
     if format_name in TEXT_FILES:
@@ -40,8 +42,10 @@ def open_stream(
         _make_folder(path)
     if format_name in FILES and not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
-    opened = reader.load(path) if path else reader.load()
-    return _with_stamp(_with_shard(_with_original(opened, originals=originals), name, format_name), format_name)
+    opened = kafka.load(reader, spark, name) if format_name == "kafka" else reader.load(path) if path else reader.load()
+    stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
+    decoded = kafka.decode(stamped, stream) if format_name == "kafka" and stream.schema_ else stamped
+    return _with_original(decoded, originals=originals)
 
 
 def list_files(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
@@ -110,10 +114,11 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
     """The whole source row as JSON, or the text that could not be read, when a side output asks for it."""
     if not originals:
         return frame
-    own = [f"`{column}`" for column in frame.columns if column != CORRUPT]
-    whole = F.to_json(F.struct(*(F.col(column) for column in own)), {"ignoreNullFields": "false"})
+    own = [f"`{column}`" for column in frame.columns if column not in (CORRUPT, c.SHARD, SOURCE_TIME)]
+    whole = F.to_json(F.struct(*(F.col(column) for column in own)), WHOLE_JSON)
     if CORRUPT in frame.columns:
-        text = F.to_json(F.struct(F.col(CORRUPT)))
+        place = [f"`{column}`" for column in kafka.PLACE if f"`{column}`" in own and c.SHARD in frame.columns]
+        text = F.to_json(F.struct(F.col(CORRUPT), *(F.col(column) for column in place)))
         whole = F.when(F.col(CORRUPT).isNotNull(), text).otherwise(whole)
     return frame.withColumn(c.EVENT, whole)
 
@@ -123,8 +128,6 @@ def _with_stamp(frame: DataFrame, format_name: str) -> DataFrame:
     return frame.withColumn(SOURCE_TIME, F.col("timestamp")) if format_name in STAMPING_FORMATS else frame
 
 
-def _with_shard(frame: DataFrame, name: str, format_name: str) -> DataFrame:
+def _with_shard(frame: DataFrame, name: str, stream: Stream) -> DataFrame:
     """Kafka partitions are shards of their own; any other source is one."""
-    if format_name != "kafka":
-        return frame
-    return frame.withColumn(c.SHARD, F.concat(F.lit(f"{name}/"), F.col("partition").cast("string")))
+    return frame.withColumn(c.SHARD, kafka.shard(name, stream)) if stream.format == "kafka" else frame

@@ -104,8 +104,8 @@ def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
 
 
 def _shard_number(shard: object) -> object:
-    """A shard is named `stream/number`; the record has the number."""
-    number = str(shard).rpartition("/")[2]
+    """A shard is named `stream/number`, or `stream/topic-number`; the record has the number."""
+    number = str(shard).rpartition("/")[2].rpartition("-")[2]
     return int(number) if number.isdigit() else shard
 
 

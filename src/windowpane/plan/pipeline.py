@@ -10,7 +10,7 @@ from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
-from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, bind, parse_schema
+from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, bind, parse_schema, with_kafka_metadata
 
 
 def plan_pipeline(
@@ -42,7 +42,10 @@ def stream_catalog(streams: Mapping[str, Stream], tables: Mapping[str, Table]) -
 
 def source_schema(source: Stream | Table) -> Schema:
     """Declared columns, else those that Spark's source always has, else None: only Spark knows them."""
-    return parse_schema(source.schema_) if source.schema_ is not None else KNOWN_SCHEMAS.get(source.format or "")
+    if source.schema_ is None:
+        return KNOWN_SCHEMAS.get(source.format or "")
+    declared = parse_schema(source.schema_)
+    return with_kafka_metadata(declared) if source.format == "kafka" and isinstance(source, Stream) else declared
 
 
 def _schema(config: PipelineConfig, place: str, source: Stream | Table) -> Schema:

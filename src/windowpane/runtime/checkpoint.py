@@ -117,6 +117,10 @@ class Checkpoint:
         ids = [int(path.name) for path in commits.iterdir() if path.name.isdigit()] if commits.is_dir() else []
         return max(ids, default=-1)
 
+    def run_id(self) -> str:
+        """What Spark calls the query that has this checkpoint; the same after every restart."""
+        return str(json.loads((self.folder / "spark" / "metadata").read_text(encoding="utf-8"))["id"])
+
     def timestamp_us(self, batch_id: int) -> int:
         """When Spark began the batch, as its offset log has it: written before the batch runs, kept for a replay."""
         lines = (self.folder / "spark" / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from windowpane.config import PipelineConfig, Trigger, load_pipeline, parse_pipeline
+from windowpane.config import PipelineConfig, Retry, Trigger, load_pipeline, parse_pipeline
 from windowpane.connectors.damage import damaged_files
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
-from windowpane.errors import WindowpaneError
+from windowpane.errors import ConfigError, WindowpaneError
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import plan_pipeline
@@ -104,16 +104,26 @@ class Pipeline:
             for plan, shards in claims:
                 running.transforms.append(self._start(session, plan, shards, self._hearing(board, plan, watch)))
         except Exception as failed:
-            reason = failed if isinstance(failed, WindowpaneError) else spark_failure(failed, None, self.log)
-            raise running.fail(reason) from failed
+            raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
         board.become("running")
         return running
+
+    def _located(self, failed: WindowpaneError) -> WindowpaneError:
+        """A mistake that was found by a layer that knows the key but not the file."""
+        if isinstance(failed, ConfigError) and failed.file is None:
+            return self.config.error(failed.code, failed.message, failed.hint, key=failed.key)
+        return failed
 
     def _session(self) -> SparkSession:
         try:
             return create_session(self.config.spark, base=self.config.base_dir, log=self.log)
         except Exception as failed:
             raise start_failure(failed, self.log) from failed
+
+    def _retrying(self, sink: Sink, stopping: threading.Event) -> RetryingSink:
+        settings = self.config.sinks.get(sink.name)
+        pauses = settings.retry.pauses if settings else Retry().pauses
+        return RetryingSink(sink, stopping, pauses, self.config.redact)
 
     def _hearing(self, board: Board, plan: Plan, watch: Watch | None) -> Callable[[Entry], None]:
         board.begin(plan.transform, self.checkpoint(plan).ledger.last())
@@ -133,9 +143,13 @@ class Pipeline:
         sources = pipeline_sources(spark, self.config, plan)
         dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True)
         stopping = threading.Event()
-        sinks = [RetryingSink(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
+        sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         aside = side_sinks(self.config, plan, self.sinks)
-        routes = {name: (RetryingSink(sink, stopping), documents) for name, (sink, documents) in aside.items()}
+        routes = {name: (self._retrying(sink, stopping), documents) for name, (sink, documents) in aside.items()}
+        for sink in sinks:
+            sink.open(spark, identified=dataflow.results.has_identity)
+        for side_sink, _ in routes.values():
+            side_sink.open(spark, identified=False)
         runner = BatchRunner(
             spark,
             dataflow,
@@ -146,6 +160,7 @@ class Pipeline:
             watch,
             plan.transform,
             damaged=checkpoint.damaged,
+            run_id=checkpoint.run_id,
         )
 
         def look_into(batch_id: int) -> dict[str, str]:

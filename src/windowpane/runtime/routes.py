@@ -8,6 +8,8 @@ from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
 from windowpane.config import Sink as SinkSettings
 from windowpane.connectors.console import ConsoleSink
 from windowpane.connectors.files import FileSink
+from windowpane.connectors.kafka import KafkaSink
+from windowpane.connectors.postgres import PostgresSink
 from windowpane.connectors.sinks import MemorySink, Sink, SparkFormatSink
 from windowpane.connectors.sources import resolved
 from windowpane.plan.build import Plan
@@ -32,11 +34,10 @@ def build_sink(config: PipelineConfig, name: str, settings: SinkSettings) -> Sin
     if settings.format in FILE_FORMATS:
         assert path is not None, "checked when the configuration was loaded"
         return FileSink(name, settings.format, path, settings.spark_options)
+    if settings.format == "kafka":
+        return KafkaSink(name, settings.spark_options)
     if settings.format == "postgres":
-        raise config.error(
-            "UNSUPPORTED_SINK", "the postgres sink is not there yet", "use a Spark format by name, such as jdbc",
-            key=f"sinks.{name}.format",
-        )  # fmt: skip
+        return PostgresSink(name, settings.spark_options, settings.mode)
     return SparkFormatSink(name, settings.format, path, settings.spark_options)
 
 

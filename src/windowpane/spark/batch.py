@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -39,6 +39,8 @@ class BatchRunner:
     side_sinks: Mapping[str, tuple[Sink, SideDocuments]] = field(default_factory=dict)
     watch: Callable[[Entry], None] = lambda _entry: None
     transform: str = ""
+    run_id: Callable[[], str] = lambda: ""
+    """Whose batches these are, for sinks that keep one copy: ids of batches are counted per checkpoint."""
     resumed: int | None = None
     """The first batch after a restart. An attempt that was never committed may have left rows under its id: a graceful
     end that did not come to its end, for one. Sinks that keep one copy are given the batch even if it has no rows."""
@@ -119,16 +121,27 @@ class BatchRunner:
         if takers:
             table = gathered.table()
             build = partial(self._results, gathered, table)
-            batch = SinkBatch(entry.batch_id, build, transform=self.transform, table=table)
+            batch = replace(self._sink_batch(entry, build), table=table, rows=entry.results)
             for sink in takers:
-                sink.write(batch)
+                sink.write(self._identified(batch, gathered) if sink.wants_identity else batch)
         for sink, documents in self.side_sinks.values():
             records = self._side_records(gathered, entry, documents)
             if records is None and self._clears(sink, entry):
                 records = gathered.documents(documents)
             if records is not None:
-                side = SinkBatch(entry.batch_id, partial(_same, records), documents=True, transform=self.transform)
-                sink.write(side)
+                count = sum(entry.side.values()) + entry.results
+                sink.write(replace(self._sink_batch(entry, partial(_same, records)), documents=True, rows=count))
+
+    def _sink_batch(self, entry: Entry, build: Callable[[], DataFrame]) -> SinkBatch:
+        return SinkBatch(entry.batch_id, build, transform=self.transform, run=self.run_id(), final=entry.final)
+
+    def _identified(self, batch: SinkBatch, gathered: Gathered) -> SinkBatch:
+        """With the columns that say which emission a row is, for a sink that asks for them."""
+        results = self.dataflow.results
+        if not results.has_identity:
+            return batch
+        build = partial(results.build, gathered.emissions(), identified=True)
+        return replace(batch, build=build, table=None, identified=True)
 
     def _results(self, gathered: Gathered, table: pa.Table | None) -> DataFrame:
         if table is not None:

@@ -55,7 +55,7 @@ def build_dataflow(spark: SparkSession, plan: Plan, sources: Sources, *, shards:
                 spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
             ).build(),
         )
-        crossing = to_arrow_schema(rows.schema)
+        crossing = to_arrow_schema(rows.schema, timezone="UTC")
     sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE)])
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
     ids = shard_ids(spark, shards)

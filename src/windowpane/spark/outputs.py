@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
+from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows
 from windowpane.core.operators.base import Operator
@@ -18,7 +19,8 @@ from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation
 from windowpane.spark.far import RESULTS
-from windowpane.spark.unpacking import IDENTITY, Unpack
+from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
+from windowpane.spark.unpacking import Unpack
 from windowpane.sql.query import OrderKey, Output
 from windowpane.time import format_instant
 
@@ -89,7 +91,7 @@ class ResultFrame:
     def _plain_columns(self) -> dict[str, str]:
         """Texts of outputs that are columns of the emissions, with their names there."""
         names = self.unpack.identified_schema.names
-        pseudo = {**_TIMES, "window_id": IDENTITY, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
+        pseudo = {**_TIMES, "window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
         return {name: name for name in names} | {name: column for name, column in pseudo.items() if column in names}
 
     @property
@@ -98,12 +100,20 @@ class ResultFrame:
         assert node is not None
         return node.outputs
 
-    def build(self, unpacked: DataFrame) -> DataFrame:
-        """Results as the query names them, without the emissions that cannot be evaluated."""
+    @cached_property
+    def has_identity(self) -> bool:
+        """Whether window, group and epoch tell results apart: rows that are not grouped share their window."""
+        return c.WINDOW_START in self.schema.names and find_aggregation(self.root) is not None
+
+    def build(self, unpacked: DataFrame, *, identified: bool = False) -> DataFrame:
+        """Results as the query names them, without the emissions that cannot be evaluated.
+
+        `identified`: with the columns that say which emission a row is.
+        """
         emissions = unpacked.selectExpr(*self._pseudo_columns())
         guard = self._guard()
         good = emissions if guard is None else emissions.where(f"({guard}) IS NULL")
-        return self._projected(self._ordered(self._having(good)))
+        return self._projected(self._ordered(self._having(good)), identified=identified)
 
     @property
     def can_fail(self) -> bool:
@@ -142,7 +152,7 @@ class ResultFrame:
     def _pseudo_columns(self) -> list[str]:
         names = self.schema.names
         times = [f"timestamp_micros({column}) AS {name}" for name, column in _TIMES.items() if column in names]
-        identity = [f"{IDENTITY} AS window_id"] if c.WINDOW_START in names else []
+        identity = [f"{UNPACKED_ID} AS window_id"] if c.WINDOW_START in names else []
         return ["*", *times, *identity, f"{c.EPOCH} AS emit_epoch", f"{c.FINAL} AS is_final"]
 
     def _having(self, frame: DataFrame) -> DataFrame:
@@ -165,8 +175,33 @@ class ResultFrame:
             *(name for name in window.split(", ") if name), *_directions(node.order)
         )
 
-    def _projected(self, frame: DataFrame) -> DataFrame:
-        return frame.selectExpr(*(f"{output.expr.text} AS `{output.name}`" for output in self._outputs))
+    def _projected(self, frame: DataFrame, *, identified: bool) -> DataFrame:
+        columns = [f"{output.expr.text} AS `{output.name}`" for output in self._outputs]
+        return frame.selectExpr(*columns, *(self._identity() if identified else ()))
+
+    def _identity(self) -> list[str]:
+        values = (UNPACKED_ID, self._canonical_key(), c.EPOCH, c.FINAL)
+        return [f"{value} AS {name}" for value, name in zip(values, IDENTITY, strict=True)]
+
+    def _canonical_key(self) -> str:
+        """The group as JSON that is the same however the query is laid out, and differs where groups differ."""
+        aggregation, project = find_aggregation(self.root), find(self.root, physical.PhysicalProject)
+        assert aggregation is not None
+        assert project is not None
+        texts = {column.name: column.expr.text for column in project.columns}
+        keys = [(use.name, texts.get(use.column, use.label)) for use in aggregation.keys]
+        parts = [f"{self._one_zero(name)} AS {_quoted(text)}" for name, text in keys]
+        return f"to_json(struct({', '.join(parts)}), {WHOLE_JSON_SQL})" if parts else "'{}'"
+
+    def _one_zero(self, key: str) -> str:
+        """-0.0 and 0.0 are one group, so they must be written the same."""
+        kind = self.schema.field(key).type
+        return f"({key} + CAST(0 AS {from_arrow_type(kind).simpleString()}))" if pa.types.is_floating(kind) else key
+
+
+def _quoted(text: str) -> str:
+    """A name that is the text of an expression; that of a column is its own."""
+    return f"`{text.replace('`', '')}`"
 
 
 def _rfc3339(column: str) -> str:

@@ -9,7 +9,15 @@ from windowpane.sql.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
 from windowpane.sql.scalar import rename_columns
-from windowpane.sql.schema import KAFKA_COLUMNS, KNOWN_SCHEMAS, RATE_COLUMNS, Catalog, Schema, parse_schema
+from windowpane.sql.schema import (
+    KAFKA_COLUMNS,
+    KNOWN_SCHEMAS,
+    RATE_COLUMNS,
+    Catalog,
+    Schema,
+    parse_schema,
+    with_kafka_metadata,
+)
 from windowpane.sql.statement import SelectStmt
 from windowpane.sql.transpile import to_duckdb
 
@@ -26,6 +34,7 @@ __all__ = [
     "parse_schema",
     "rename_columns",
     "to_duckdb",
+    "with_kafka_metadata",
 ]
 
 

@@ -27,6 +27,8 @@ class Expr:
 class Column:
     name: str
     type: str
+    hidden: bool = field(default=False, repr=False)
+    """`*` leaves it out; it has to be named."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,9 @@ def _base_source(base: Relation) -> Source:
 def _visible(side: Source) -> tuple[str, tuple[tuple[str, str], ...] | None]:
     if side.open:
         return side.alias, None
-    return side.alias, tuple((side.spelled[low], column.name) for low, column in side.names.items())
+    return side.alias, tuple(
+        (side.spelled[low], column.name) for low, column in side.names.items() if not column.hidden
+    )
 
 
 def _bind_table(source: SourceText, join: exp.Join, catalog: Catalog, taken: Sequence[str]) -> StreamRef:

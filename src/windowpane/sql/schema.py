@@ -38,6 +38,15 @@ KAFKA_COLUMNS = (
 )
 """What Spark's kafka source brings."""
 
+KAFKA_METADATA = (
+    Column("key", "STRING", hidden=True),
+    Column("topic", "STRING", hidden=True),
+    Column("partition", "INT", hidden=True),
+    Column("offset", "BIGINT", hidden=True),
+    Column("timestamp", "TIMESTAMP", hidden=True),
+)
+"""What a record of a kafka stream with a schema has beside the columns of its value."""
+
 RATE_COLUMNS = (Column("timestamp", "TIMESTAMP"), Column("value", "BIGINT"))
 """What Spark's rate source brings."""
 
@@ -47,6 +56,13 @@ KNOWN_SCHEMAS: Mapping[str, tuple[Column, ...]] = {
     "rate-micro-batch": RATE_COLUMNS,
 }
 """Formats whose columns Spark fixes."""
+
+
+def with_kafka_metadata(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns of a decoded value, then the record's own, except where the value has one of that name."""
+    taken = {column.name.lower() for column in columns}
+    return (*columns, *(column for column in KAFKA_METADATA if column.name not in taken))
+
 
 _HINT = "write it like `auction BIGINT, price DECIMAL(10,2), tags ARRAY<STRING>, ts TIMESTAMP`"
 _MAX_DEPTH = 50

@@ -77,6 +77,8 @@ class Scope:
             return self._with_fields(node, qualified)
         owners = [(source, found) for source in self.sources if (found := source.find(parts[0].name)) is not None]
         if len(owners) > 1:
+            owners = [owner for owner in owners if not owner[1].hidden] or owners
+        if len(owners) > 1:
             raise self._ambiguous(node, parts[0].name, [source.alias for source, _ in owners])
         if not owners:
             raise self._unknown(node, parts)

@@ -100,7 +100,7 @@ def _project(source: SourceText, rows: RowExpressions, stream: StreamRef, item: 
         if isinstance(item, exp.Star) and any(item.args.values()):
             raise _unsupported(source, "`*` with EXCEPT cannot stand in a branch", item)
         return [(column.name, rows.finish(rows.resolve(exp.column(column.name, quoted=True), "SELECT")))
-                for column in stream.columns]  # fmt: skip
+                for column in stream.columns if not column.hidden]  # fmt: skip
     inner, name = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
     label = name or (inner.name if isinstance(inner, (exp.Column, exp.Dot)) else "")
     return [(label, rows.bind(inner, "SELECT"))]

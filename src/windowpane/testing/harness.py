@@ -22,6 +22,7 @@ from windowpane.errors import ConfigError, StateError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.operators import build_operators, find_aggregation
+from windowpane.plan.pipeline import source_schema
 from windowpane.sql import Catalog, bind, parse_schema
 from windowpane.sql.query import Column
 from windowpane.testing.decode import RowsLike, decode
@@ -105,7 +106,7 @@ class Harness:
                     "MISSING_KEY", f"stream `{name}` has no schema", 'give it one: "ts BIGINT, k STRING"',
                     key=f"streams.{name}.schema",
                 )  # fmt: skip
-            self._columns[name] = parse_schema(stream.schema_)
+            self._columns[name] = source_schema(stream) or ()
         catalog = Catalog(self._columns, {name: self._table(name, table) for name, table in tables.items()})
         bound = bind(sql, catalog)
         return plan_query(bound, configured, parse_options(dict(options)), parse_transform(dict(transform)), types)

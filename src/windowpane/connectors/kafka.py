@@ -1,0 +1,127 @@
+"""Kafka through Spark's connector: partitions as shards, values decoded to columns, results as keyed messages."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from windowpane.config import Stream
+from windowpane.connectors.sinks import (
+    EMIT_EPOCH,
+    GROUP_KEY,
+    IDENTITY,
+    IS_FINAL,
+    WHOLE_JSON,
+    WINDOW_ID,
+    Sink,
+    SinkBatch,
+)
+from windowpane.core import columns as c
+from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.plan.steps import SOURCE_TIME
+from windowpane.sql import parse_schema, with_kafka_metadata
+
+CORRUPT = "_corrupt_record"
+"""The text of a record that could not be read, NULL for the others."""
+PLACE = ("topic", "partition", "offset")
+"""Where a record stands: what the original event of one that cannot be read has beside its text."""
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_KEY_TEXT = "make_valid_utf8(CAST(key AS STRING)) AS key"
+_TEXT, _PARSED = "_text", "_parsed"
+
+
+def load(reader: DataStreamReader, spark: SparkSession, name: str) -> DataFrame:
+    """Spark's Kafka columns as they are."""
+    require_connector(spark, f"stream `{name}`", f"streams.{name}.format")
+    return reader.load()
+
+
+def require_connector(spark: SparkSession, who: str, key: str) -> None:
+    """ConfigError with the coordinates to set when Spark has no Kafka connector."""
+    probe = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "none"}
+    try:
+        spark.read.format("kafka").options(**probe).load()
+    except AnalysisException as missing:
+        raise ConfigError(
+            "KAFKA_CONNECTOR_MISSING", f"{who} needs Spark's Kafka connector, which this session has no jar of",
+            f'add to [spark]: packages = ["{CONNECTOR}:{spark.version}"], or its jar files as jars = [...]', key=key,
+        ) from missing  # fmt: skip
+
+
+def shard(name: str, stream: Stream) -> Column:
+    """Of each record, the shard that it moves the watermark of: its partition, with the topic if there are several."""
+    topics = stream.spark_options.get("subscribe", "*")
+    number = F.col("partition").cast("string")
+    if "," in topics or topics == "*":
+        number = F.concat(F.col("topic"), F.lit("-"), number)
+    return F.concat(F.lit(f"{name}/"), number)
+
+
+def decode(frame: DataFrame, stream: Stream) -> DataFrame:
+    """The columns of a JSON value, and the record's own where the value has none of that name.
+
+    A value that is no JSON object, is not UTF-8, has a field of another type, or is not there at all, is kept as text.
+    """
+    schema = f"{stream.schema_}, `{CORRUPT}` STRING"
+    given = {name: text for name, text in stream.spark_options.items() if not name.lower().startswith("kafka.")}
+    options = given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    text = "CAST(value AS STRING)"
+    parsed = frame.withColumn(_TEXT, F.expr(f"make_valid_utf8({text})")).withColumn(
+        _PARSED, F.from_json(F.col(_TEXT), schema, options)
+    )
+    unread = f"{_PARSED} IS NULL OR NOT is_valid_utf8({text})"
+    corrupt = f"CASE WHEN {unread} THEN coalesce({_TEXT}, '') ELSE {_PARSED}.`{CORRUPT}` END AS `{CORRUPT}`"
+    declared = parse_schema(stream.schema_ or "")
+    columns = [f"{_PARSED}.`{column.name}` AS `{column.name}`" for column in declared]
+    own = with_kafka_metadata(declared)[len(declared) :]
+    columns += [_KEY_TEXT if column.name == "key" else column.name for column in own]
+    return parsed.selectExpr(*columns, corrupt, c.SHARD, SOURCE_TIME)
+
+
+class KafkaSink(Sink):
+    """Messages with JSON values, at least once.
+
+    A result's message key is its window and group, so that a compacted topic keeps the last emission of each; headers
+    say which emission it is, for a reader who keeps one copy.
+    """
+
+    wants_identity = True
+
+    def __init__(self, name: str, options: dict[str, str]) -> None:
+        super().__init__(name)
+        self._options = options
+
+    def open(self, spark: SparkSession, *, identified: bool) -> None:
+        require_connector(spark, f"sink `{self.name}`", f"sinks.{self.name}.format")
+
+    def write(self, batch: SinkBatch) -> None:
+        messages = batch.frame.select(*(_document(batch) if batch.documents else _result(batch)))
+        try:
+            messages.write.format("kafka").mode("append").options(**self._options).save()
+        except Exception as failed:
+            raise SinkError("SINK_WRITE", f"sink `{self.name}` (kafka): {gist(failed)}") from failed
+
+
+def _document(batch: SinkBatch) -> list[Column]:
+    return [F.col("value"), _headers(batch, {}).alias("headers")]
+
+
+def _result(batch: SinkBatch) -> list[Column]:
+    own = [F.col(f"`{name}`") for name in batch.frame.columns if name not in IDENTITY]
+    value = F.to_json(F.struct(*own), WHOLE_JSON)
+    if not batch.identified:
+        return [value.alias("value"), _headers(batch, {}).alias("headers")]
+    place = F.concat(F.lit('{"window_id":"'), F.col(WINDOW_ID), F.lit('","group_key":'), F.col(GROUP_KEY), F.lit("}"))
+    emission = {"window_id": F.col(WINDOW_ID), "emit_epoch": F.col(EMIT_EPOCH), "is_final": F.col(IS_FINAL)}
+    return [place.alias("key"), value.alias("value"), _headers(batch, emission).alias("headers")]
+
+
+def _headers(batch: SinkBatch, emission: dict[str, Column]) -> Column:
+    told = {"transform": F.lit(batch.transform), "batch_id": F.lit(batch.batch_id), **emission}
+    pairs = [
+        F.struct(F.lit(name).alias("key"), F.encode(value.cast("string"), "UTF-8").alias("value"))
+        for name, value in told.items()
+    ]
+    return F.array(*pairs)
