@@ -1,8 +1,9 @@
-"""Settings that hold for every test: how hypothesis searches."""
+"""Settings that hold for every test: how hypothesis searches, and which jars Spark starts with."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +12,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+# One Java process serves the whole run, and reads its jars when it starts: those of Kafka have to be there by then.
+CONNECTOR = sorted((Path(__file__).parents[1] / ".tools" / "kafka" / "connector").glob("*.jar"))
+if CONNECTOR:
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {','.join(map(str, CONNECTOR))} pyspark-shell")

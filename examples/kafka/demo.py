@@ -47,6 +47,8 @@ def main() -> int:
     except UnavailableError as missing:
         print(missing, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def show(kafka: str, database: str) -> int:

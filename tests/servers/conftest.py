@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession
 from scripts.servers import AnyServer, Kafka, Postgres, UnavailableError, connector_jars, running
 from tests.servers.world import Broker, Database
 from windowpane.config import SparkSettings
+from windowpane.connectors.kafka import require_connector
+from windowpane.errors import ConfigError
 from windowpane.spark.session import create_session
 
 Brought = TypeVar("Brought")
@@ -41,12 +44,23 @@ def _empty_database(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    _end_java()
-    jars = available(connector_jars)
-    settings = SparkSettings(master="local[2]", jars=tuple(jars), config={"spark.driver.memory": "2g"})
+    settings = SparkSettings(
+        master="local[2]", jars=tuple(available(connector_jars)), config={"spark.driver.memory": "2g"}
+    )
     session = create_session(settings)
+    if not has_connector(session):
+        session.stop()
+        _end_java()
+        session = create_session(settings)
     yield session
     session.stop()
+
+
+def has_connector(session: SparkSession) -> bool:
+    with contextlib.suppress(ConfigError):
+        require_connector(session, "a test", "")
+        return True
+    return False
 
 
 def started(kind: Callable[[], AnyServer]) -> Iterator[AnyServer]:
@@ -65,10 +79,7 @@ def available(bring: Callable[[], Brought]) -> Brought:
 
 
 def _end_java() -> None:
-    """Spark reads its jars when its Java process starts, and other tests may have started one without them."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        active.stop()
+    """Java was started by another test, before the connector had been fetched."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is not None:
         gateway.shutdown()

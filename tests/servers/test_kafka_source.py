@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import subprocess
 import sys
 import time
@@ -190,7 +191,8 @@ def test_without_the_connector_the_coordinates_are_said(tmp_path: Path) -> None:
     """In a process of its own, whose Spark has no such jar."""
     (tmp_path / "pipeline.toml").write_text(WITHOUT_CONNECTOR, encoding="utf-8")
     command = [sys.executable, "-c", "from windowpane.cli import main; main()", "run"]
-    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "[KAFKA_CONNECTOR_MISSING] stream `t` needs Spark's Kafka connector" in done.stderr
     assert "pipeline.toml:2 key `streams.t.format`" in done.stderr

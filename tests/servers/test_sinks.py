@@ -8,6 +8,7 @@ import decimal
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,18 @@ def test_a_batch_that_comes_again_changes_nothing(database: Database, sink: Make
     for name in ("t", "h"):
         assert projected(database.rows(f"SELECT n FROM {name} WHERE _window_id = 'w2'"), "n") == [(100,)]
     assert len(database.rows("SELECT * FROM windowpane_batches")) == 7
+
+
+@pytest.mark.postgres
+def test_sinks_that_come_at_once_make_their_tables_once(
+    database: Database, sink: MakeSink, spark: SparkSession
+) -> None:
+    frame = emissions(spark, ("w", "{}", 1, True, 1))
+    sinks = [sink("shared") for _ in range(6)]
+    with ThreadPoolExecutor(len(sinks)) as pool:
+        list(pool.map(lambda pair: pair[1].write(batch(frame, pair[0], identified=True)), enumerate(sinks)))
+    assert database.rows("SELECT count(*) AS n FROM windowpane_batches") == [{"n": 6}]
+    assert projected(database.rows("SELECT * FROM shared"), "n") == [(1,)]
 
 
 @pytest.mark.postgres

@@ -29,7 +29,7 @@ PLACE = ("topic", "partition", "offset")
 """Where a record stands: what the original event of one that cannot be read has beside its text."""
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _KEY_TEXT = "make_valid_utf8(CAST(key AS STRING)) AS key"
-_TEXT, _PARSED = "_text", "_parsed"
+_PARSED = "_parsed"
 
 
 def load(reader: DataStreamReader, spark: SparkSession, name: str) -> DataFrame:
@@ -67,12 +67,10 @@ def decode(frame: DataFrame, stream: Stream) -> DataFrame:
     schema = f"{stream.schema_}, `{CORRUPT}` STRING"
     given = {name: text for name, text in stream.spark_options.items() if not name.lower().startswith("kafka.")}
     options = given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    text = "CAST(value AS STRING)"
-    parsed = frame.withColumn(_TEXT, F.expr(f"make_valid_utf8({text})")).withColumn(
-        _PARSED, F.from_json(F.col(_TEXT), schema, options)
-    )
-    unread = f"{_PARSED} IS NULL OR NOT is_valid_utf8({text})"
-    corrupt = f"CASE WHEN {unread} THEN coalesce({_TEXT}, '') ELSE {_PARSED}.`{CORRUPT}` END AS `{CORRUPT}`"
+    text = F.col("value").cast("string")
+    parsed = frame.withColumn(_PARSED, F.when(F.is_valid_utf8(text), F.from_json(text, schema, options)))
+    unread = "coalesce(make_valid_utf8(CAST(value AS STRING)), '')"
+    corrupt = f"CASE WHEN {_PARSED} IS NULL THEN {unread} ELSE {_PARSED}.`{CORRUPT}` END AS `{CORRUPT}`"
     declared = parse_schema(stream.schema_ or "")
     columns = [f"{_PARSED}.`{column.name}` AS `{column.name}`" for column in declared]
     own = with_kafka_metadata(declared)[len(declared) :]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import psycopg
 import pyarrow as pa
@@ -18,33 +18,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windowpane.connectors.postgres_columns import PostgresColumn, json_column, postgres_column
-from windowpane.connectors.sinks import EMIT_EPOCH, GROUP_KEY, WINDOW_ID, Sink, SinkBatch
+from windowpane.connectors.postgres_statements import (
+    BATCH,
+    CREATE_LEDGER,
+    ENTER,
+    FIND,
+    FORGET,
+    LOCK,
+    REENTER,
+    STAGED,
+    Target,
+    create_table,
+    insert_staged,
+)
+from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import ConfigError, SinkError, gist
 
-OPTIONS = ("url", "table", "user", "password")
+Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 BATCHES = "windowpane_batches"
-BATCH, GROUP_ID, RECORD = "_batch", "_group_id", "record"
+RECORD = "record"
 KEPT_BATCHES = 1_000
 ROWS_AT_ONCE = 200_000
 """More rows than this come to the driver one partition after the other."""
-_STAGED = sql.Identifier("windowpane_staged")
 _PASSING = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 """The server is away, or cannot just now. Anything else fails the same way when it is tried again."""
-
-
-@dataclass(frozen=True)
-class _Target:
-    """A table as a statement names it, and what is written to it."""
-
-    table: sql.Identifier
-    columns: tuple[PostgresColumn, ...]
-    identified: bool
-    replacing: bool
-
-    def names(self) -> list[str]:
-        """All columns of the table that are written."""
-        own = [column.name for column in self.columns]
-        return [*own, *([GROUP_ID] if self.identified else []), BATCH]
 
 
 class PostgresSink(Sink):
@@ -59,7 +56,7 @@ class PostgresSink(Sink):
         parts = options["table"].split(".")
         self._table, self._ledger = sql.Identifier(*parts), sql.Identifier(*parts[:-1], BATCHES)
         self._shown, self._mode = options["table"], mode
-        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._connection: Connection | None = None
         self._prepared = False
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
@@ -75,8 +72,10 @@ class PostgresSink(Sink):
             connection = self._connected()
             with connection.transaction():
                 self._write(connection, batch)
-        except psycopg.Error as failed:
+        except BaseException as failed:
             self.close()
+            if not isinstance(failed, psycopg.Error):
+                raise
             what = f"sink `{self.name}` could not write to table `{self._shown}`: {gist(failed)}"
             raise SinkError("SINK_WRITE", what, passing=isinstance(failed, _PASSING)) from failed
 
@@ -85,15 +84,15 @@ class PostgresSink(Sink):
         if connection is not None:
             connection.close()
 
-    def _connected(self) -> psycopg.Connection[tuple[object, ...]]:
+    def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(self._conninfo, autocommit=True)
         return self._connection
 
-    def _write(self, connection: psycopg.Connection[tuple[object, ...]], batch: SinkBatch) -> None:
+    def _write(self, connection: Connection, batch: SinkBatch) -> None:
         columns, rows = _columns(batch)
         replacing = batch.identified and self._mode != "append"
-        target = _Target(self._table, columns, batch.identified, replacing)
+        target = Target(self._table, columns, batch.identified, replacing)
         if not self._prepared:
             self._prepare(connection, target)
             self._prepared = True
@@ -101,14 +100,15 @@ class PostgresSink(Sink):
         if entry is None:
             return
         _stage(connection, target, _tables(rows, batch.rows))
-        connection.execute(_insert(target, entry))
-        connection.execute(sql.SQL("DROP TABLE {}").format(_STAGED))
+        connection.execute(insert_staged(target, entry))
+        connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
 
-    def _prepare(self, connection: psycopg.Connection[tuple[object, ...]], target: _Target) -> None:
+    def _prepare(self, connection: Connection, target: Target) -> None:
         """Make the tables that are not there, and see that the one that is has the columns it needs."""
-        connection.execute(_CREATE_LEDGER.format(self._ledger))
+        connection.execute(LOCK)
+        connection.execute(CREATE_LEDGER.format(self._ledger))
         if not _present(connection, target.table):
-            connection.execute(_create(target))
+            connection.execute(create_table(target))
         wanted, there = target.names(), _present(connection, target.table)
         missing = [name for name in wanted if name not in there]
         if missing:
@@ -117,22 +117,22 @@ class PostgresSink(Sink):
                 f"add it, or name a table that is not there yet; needed are {', '.join(wanted)}", passing=False,
             )  # fmt: skip
 
-    def _enter(self, connection: psycopg.Connection[tuple[object, ...]], batch: SinkBatch) -> int | None:
+    def _enter(self, connection: Connection, batch: SinkBatch) -> int | None:
         """The number of this batch's entry; None when it has been written before.
 
         An entry that differs in `final` was of a graceful end that did not come to its end: its rows go.
         """
         place = (self._shown, batch.run, batch.transform, batch.documents, batch.batch_id)
-        found = connection.execute(_ENTER.format(self._ledger), (*place, batch.final)).fetchone()
+        found = connection.execute(ENTER.format(self._ledger), (*place, batch.final)).fetchone()
         if found is None:
-            entry, final = connection.execute(_FIND.format(self._ledger), place).fetchone() or (0, batch.final)
+            entry, final = connection.execute(FIND.format(self._ledger), place).fetchone() or (0, batch.final)
             if final == batch.final:
                 return None
             undo = sql.SQL("DELETE FROM {} WHERE {} = {}")
             connection.execute(undo.format(self._table, sql.Identifier(BATCH), sql.Literal(entry)))
-            connection.execute(_REENTER.format(self._ledger), (batch.final, entry))
+            connection.execute(REENTER.format(self._ledger), (batch.final, entry))
             return int(str(entry))
-        connection.execute(_FORGET.format(self._ledger), (*place[:-1], batch.batch_id - KEPT_BATCHES))
+        connection.execute(FORGET.format(self._ledger), (*place[:-1], batch.batch_id - KEPT_BATCHES))
         return int(str(found[0]))
 
 
@@ -173,71 +173,20 @@ def _tables(frame: DataFrame, rows: int) -> Iterator[pa.Table]:
         frame.unpersist()
 
 
-def _present(connection: psycopg.Connection[tuple[object, ...]], table: sql.Identifier) -> list[str]:
+def _present(connection: Connection, table: sql.Identifier) -> list[str]:
     """The columns of a table; none when it is not there."""
     named = table.as_string(connection)
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
     return [str(row[0]) for row in connection.execute(columns, (named,))]
 
 
-def _create(target: _Target) -> sql.Composed:
-    columns = [sql.SQL("{} " + column.type).format(sql.Identifier(column.name)) for column in target.columns]
-    if target.identified:
-        columns.append(sql.SQL("{} text").format(sql.Identifier(GROUP_ID)))
-    columns.append(sql.SQL("{} bigint").format(sql.Identifier(BATCH)))
-    if target.replacing:
-        columns.append(sql.SQL("PRIMARY KEY ({})").format(_names(WINDOW_ID, GROUP_ID)))
-    return sql.SQL("CREATE TABLE {} ({})").format(target.table, sql.SQL(", ").join(columns))
-
-
-def _stage(connection: psycopg.Connection[tuple[object, ...]], target: _Target, tables: Iterator[pa.Table]) -> None:
+def _stage(connection: Connection, target: Target, tables: Iterator[pa.Table]) -> None:
     staged = sql.SQL(", ".join(f"c{n} {column.staged}" for n, column in enumerate(target.columns)))
-    connection.execute(sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(_STAGED, staged))
+    connection.execute(sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(STAGED, staged))
     as_csv = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-    with connection.cursor().copy(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(_STAGED)) as copy:
+    with connection.cursor().copy(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(STAGED)) as copy:
         for table in tables:
             for batch in table.to_batches(max_chunksize=50_000):
                 text = io.BytesIO()
                 pyarrow.csv.write_csv(batch, text, as_csv)
                 copy.write(text.getbuffer())
-
-
-def _insert(target: _Target, entry: int) -> sql.Composed:
-    """From the staged rows into the table; of several emissions of one window and group the last one counts."""
-    names, values = target.names(), [column.read(f"c{n}") for n, column in enumerate(target.columns)]
-    at = {column.name: f"c{n}" for n, column in enumerate(target.columns)}
-    if target.identified:
-        # A hash, since what an index takes is limited in length, and a group key is not.
-        values.append(f"encode(sha256(convert_to({at[GROUP_KEY]}, 'UTF8')), 'hex')")
-    selected = sql.SQL(", ".join([*values, str(entry)]))
-    if not target.replacing:
-        plain = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}")
-        return plain.format(target.table, _names(*names), selected, _STAGED)
-    latest = sql.SQL(f"DISTINCT ON ({at[WINDOW_ID]}, {at[GROUP_KEY]})")
-    order = sql.SQL(f"{at[WINDOW_ID]}, {at[GROUP_KEY]}, {at[EMIT_EPOCH]} DESC")
-    key = (WINDOW_ID, GROUP_ID)
-    changes = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names if name not in key]
-    whole = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} ORDER BY {} ON CONFLICT ({}) DO UPDATE SET {}")
-    return whole.format(
-        target.table, _names(*names), latest, selected, _STAGED, order, _names(*key), sql.SQL(", ").join(changes)
-    )
-
-
-def _names(*names: str) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(name) for name in names)
-
-
-_CREATE_LEDGER = sql.SQL(
-    "CREATE TABLE IF NOT EXISTS {} (entry bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, target text NOT NULL, "
-    "run text NOT NULL, transform text NOT NULL, side boolean NOT NULL, batch_id bigint NOT NULL, "
-    "final boolean NOT NULL, written_at timestamptz NOT NULL DEFAULT now(), "
-    "UNIQUE (target, run, transform, side, batch_id))"
-)
-_ENTER = sql.SQL(
-    "INSERT INTO {} (target, run, transform, side, batch_id, final) VALUES (%s, %s, %s, %s, %s, %s) "
-    "ON CONFLICT DO NOTHING RETURNING entry"
-)
-_PLACE = "target = %s AND run = %s AND transform = %s AND side = %s AND"
-_FIND = sql.SQL(f"SELECT entry, final FROM {{}} WHERE {_PLACE} batch_id = %s FOR UPDATE")
-_REENTER = sql.SQL("UPDATE {} SET final = %s, written_at = now() WHERE entry = %s")
-_FORGET = sql.SQL(f"DELETE FROM {{}} WHERE {_PLACE} batch_id < %s")
