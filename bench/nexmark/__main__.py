@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -95,6 +97,8 @@ PARTS: dict[str, Callable[[Run], None]] = {"compare": compare, "latency": latenc
 
 
 def main() -> None:
+    # Engines run in sessions of their own: only a Python that unwinds ends them.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit("ended"))
     run = Run(_arguments())
     for name in run.arguments.parts or PARTS:
         PARTS[name](run)

@@ -16,7 +16,7 @@ from typing import Any
 from bench.nexmark import flink_tables
 from bench.nexmark.comparing import connect
 from bench.nexmark.datasets import READERS, Dataset, write_dataset
-from bench.nexmark.processes import ROOT, execute
+from bench.nexmark.processes import ROOT, Usage, execute
 from bench.nexmark.queries import Query
 from bench.nexmark.spark_queries import CANNOT
 
@@ -33,6 +33,8 @@ class Rate:
     batch_rows: int | None = None
     batches: int | None = None
     peak_mb: float | None = None
+    others: float | None = None
+    """The share of the machine that other processes took meanwhile, over all runs of the engine's process."""
 
 
 class Engine(abc.ABC):
@@ -68,19 +70,25 @@ class _OnSpark(Engine):
     def rates(self, query: Query, data: Dataset, batch_rows: Sequence[int]) -> list[Rate]:
         files = sorted({max(1, rows // data.file_rows) for rows in batch_rows if rows * 2 <= data.rows} or {1})
         runs = [_run(query, data, number, None) for number in (files[-1], *files)]
-        answers, peak = self._execute(runs)
+        answers, usage = self._execute(runs)
         return [
-            Rate(answer["rows"] / answer["seconds"], number * data.file_rows, answer["batches"], peak)
+            Rate(
+                answer["rows"] / answer["seconds"],
+                number * data.file_rows,
+                answer["batches"],
+                usage.peak_mb,
+                usage.others,
+            )
             for number, answer in zip(files, answers[1:], strict=True)
         ]
 
     def latency(self, task: Mapping[str, Any]) -> dict[str, Any]:
         command = [sys.executable, "-m", "bench.nexmark.latency_job"]
         given = {**task, "engine": self.name, "memory": MEMORY}
-        arrivals, _peak = execute(command, given, seconds=PATIENCE_S)
+        arrivals, _usage = execute(command, given, seconds=PATIENCE_S)
         return dict(arrivals)
 
-    def _execute(self, runs: list[dict[str, Any]]) -> tuple[Any, float]:
+    def _execute(self, runs: list[dict[str, Any]]) -> tuple[Any, Usage]:
         command = [sys.executable, "-m", "bench.nexmark.spark_job"]
         with tempfile.TemporaryDirectory(prefix="windowpane-nexmark-") as scratch:
             task = {"engine": self.name, "memory": MEMORY, "scratch": scratch, "runs": runs}
@@ -133,18 +141,20 @@ class Flink(Engine):
                 file_rows=data.file_rows, file_format=data.format, for_readers=True,
             )  # fmt: skip
             whole = _job(query, data, None)
-            took, peak = self._execute({"warm-up": whole, "whole": whole, "part": _job(query, part, None)})
-        return [Rate((data.rows - part.rows) / (took["whole"] - took["part"]), peak_mb=peak)]
+            took, usage = self._execute({"warm-up": whole, "whole": whole, "part": _job(query, part, None)})
+        return [
+            Rate((data.rows - part.rows) / (took["whole"] - took["part"]), peak_mb=usage.peak_mb, others=usage.others)
+        ]
 
     def latency(self, task: Mapping[str, Any]) -> dict[str, Any]:
         given = {**task, "settings": flink_tables.LATENCY_SETTINGS}
-        arrivals, _peak = self._start("flink_latency_job.py", given)
+        arrivals, _usage = self._start("flink_latency_job.py", given)
         return dict(arrivals)
 
-    def _execute(self, jobs: Mapping[str, Sequence[str]]) -> tuple[Any, float]:
+    def _execute(self, jobs: Mapping[str, Sequence[str]]) -> tuple[Any, Usage]:
         return self._start("flink_job.py", {"settings": flink_tables.SETTINGS, "jobs": jobs})
 
-    def _start(self, script: str, task: Mapping[str, Any]) -> tuple[Any, float]:
+    def _start(self, script: str, task: Mapping[str, Any]) -> tuple[Any, Usage]:
         assert self._python is not None
         command = [self._python, str(ROOT / "bench" / "nexmark" / script)]
         return execute(command, task, seconds=PATIENCE_S, environment={"JVM_ARGS": f"-Xmx{MEMORY}"})

@@ -7,11 +7,14 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SAMPLING_S = 0.5
+SAMPLING_S = 2.0
+"""Adding up the pages of a large process takes some 50 ms of a core, which the engine does not have then."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -28,8 +31,8 @@ class EngineError(Exception):
 
 def execute(
     command: Sequence[str], task: Mapping[str, Any], *, seconds: float, environment: Mapping[str, str] | None = None
-) -> tuple[Any, float]:
-    """The engine's answer, and the most megabytes that it and all processes below it held at once."""
+) -> tuple[Any, Usage]:
+    """The engine's answer, and what it took from the machine."""
     with tempfile.TemporaryDirectory(prefix="windowpane-task-") as folder:
         answer, given, log = Path(folder) / "answer.json", Path(folder) / "task.json", Path(folder) / "log.txt"
         given.write_text(json.dumps({**task, "answer": str(answer)}), encoding="utf-8")
@@ -38,17 +41,17 @@ def execute(
                 [*command, str(given)], stdout=output, stderr=output, start_new_session=True,
                 cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(environment or {})},
             )  # fmt: skip
-            peak = Peak(process.pid)
+            watcher = Watcher(process.pid)
             try:
                 process.wait(seconds)
             except subprocess.TimeoutExpired as late:
                 raise EngineError(f"not done within {seconds:.0f} s") from late
             finally:
-                peak.stop()
+                usage = watcher.stop()
                 _end_group(process)
         if process.returncode or not answer.exists():
             raise EngineError(log.read_text(encoding="utf-8", errors="replace")[-3000:])
-        return json.loads(answer.read_text(encoding="utf-8")), peak.megabytes
+        return json.loads(answer.read_text(encoding="utf-8")), usage
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -60,23 +63,63 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-class Peak:
-    """Samples the memory of a process and its descendants until stopped. Pages that they share count once."""
+@dataclass(frozen=True)
+class Usage:
+    """`peak_mb`: the most that a process and all below it held at once, pages that they share counted once.
+
+    `others`: the share of the machine's processor time that went to other processes meanwhile. Above some percent the
+    figures of the run are worth little.
+    """
+
+    peak_mb: float
+    others: float
+
+
+class Watcher:
+    """Looks at a process and its descendants now and then, until stopped."""
 
     def __init__(self, pid: int) -> None:
-        self.megabytes = 0.0
         self._pid = pid
+        self._peak_mb = 0.0
+        self._seconds: dict[int, float] = {}
+        self._began, self._busy = time.monotonic(), _busy_seconds()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self) -> Usage:
+        """To be called before the processes are gone, so that their last seconds count as theirs."""
         self._stopped.set()
         self._thread.join()
+        self._look()
+        available = (time.monotonic() - self._began) * (os.cpu_count() or 1)
+        others = _busy_seconds() - self._busy - sum(self._seconds.values())
+        return Usage(self._peak_mb, max(0.0, others / available))
 
     def _watch(self) -> None:
         while not self._stopped.wait(SAMPLING_S):
-            self.megabytes = max(self.megabytes, sum(map(_megabytes, descendants(self._pid))))
+            self._look()
+
+    def _look(self) -> None:
+        pids = descendants(self._pid)
+        self._peak_mb = max(self._peak_mb, sum(map(_megabytes, pids)))
+        self._seconds |= {pid: used for pid in pids if (used := _cpu_seconds(pid)) is not None}
+
+
+def _busy_seconds() -> float:
+    """Of all processors since the start of the machine: user, nice, system, interrupts; not idle, not waiting."""
+    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(
+        int, Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0].split()[1:]
+    )
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> list[int]:

@@ -13,7 +13,18 @@ from bench.nexmark.latency import Latency
 
 Cells = list[list[str]]
 NONE = "-"
-COMPARED = ("query", "windowpane", "Spark", "Flink", "÷ Spark", "÷ Flink", "of the limit", "rows a batch", "peak GB")
+COMPARED = (
+    "query",
+    "windowpane",
+    "Spark",
+    "Flink",
+    "÷ Spark",
+    "÷ Flink",
+    "of the limit",
+    "rows a batch",
+    "peak GB",
+    "other work",
+)
 
 
 def comparison_rows(comparisons: Sequence[Comparison]) -> Cells:
@@ -32,6 +43,7 @@ def _compared(comparison: Comparison) -> list[str]:
         share,
         " / ".join(_batch(comparison, engine) for engine in ("windowpane", "spark")),
         " / ".join(_peak(comparison, engine) for engine in ("windowpane", "spark", "flink")),
+        " / ".join(_others(comparison, engine) for engine in ("windowpane", "spark", "flink")),
     ]
 
 
@@ -56,6 +68,11 @@ def _batch(comparison: Comparison, engine: str) -> str:
 def _peak(comparison: Comparison, engine: str) -> str:
     best = comparison.best(engine)
     return f"{best.peak_mb / 1024:.1f}" if best and best.peak_mb else NONE
+
+
+def _others(comparison: Comparison, engine: str) -> str:
+    best = comparison.best(engine)
+    return NONE if best is None or best.others is None else f"{best.others:.0%}"
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -107,15 +124,9 @@ def _ms(value: float | None) -> str:
 
 
 SCALING = (
-    "what grows",
-    "to",
-    "M rows/s",
-    "peak GB",
-    "state MB",
-    "open windows",
-    "batch of one row ms",
-    "closing all ms",
-)
+    "what grows", "to", "M rows/s", "peak GB", "state MB", "open windows", "batch of one row ms", "closing all ms",
+    "other work",
+)  # fmt: skip
 
 
 def scaling_rows(points: Sequence[dict[str, Any]]) -> Cells:
@@ -134,4 +145,5 @@ def _scaled(point: dict[str, Any]) -> list[str]:
         f"{point['open_windows']:,}",
         f"{point['idle_ms']:,.0f}",
         f"{point['close_ms']:,.0f}",
+        f"{point['others']:.0%}",
     ]

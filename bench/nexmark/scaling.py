@@ -74,10 +74,10 @@ def measure_point(point: Point) -> dict[str, Any]:
         }  # fmt: skip
         try:
             command = [sys.executable, "-m", "bench.nexmark.scaling_job"]
-            found, peak = execute(command, task, seconds=PATIENCE_S, environment={"SPARK_LOCAL_DIRS": scratch})
+            found, usage = execute(command, task, seconds=PATIENCE_S, environment={"SPARK_LOCAL_DIRS": scratch})
         except EngineError as failed:
             return known | {"note": failed.reason()}
-    return {**known, **found, "peak_mb": peak}
+    return {**known, **found, "peak_mb": usage.peak_mb, "others": usage.others}
 
 
 def _single_rows(point: Point, rows: int, folder: Path) -> Iterator[Path]:
