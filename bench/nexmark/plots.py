@@ -30,12 +30,13 @@ def plot_rates(comparisons: Sequence[dict[str, Any]], file: Path) -> None:
         bars = axes.barh(at, rates, height, color=COLOURS[engine], label=NAMES[engine])
         axes.bar_label(bars, [f" {rate:.3g}" if rate else " none" for rate in rates], fontsize=8)
     limits = [(one["limit"] or 0) / 1e6 for one in comparisons]
-    axes.scatter(limits, range(len(comparisons)), marker="|", s=900, color="black", label="limit: DuckDB, batch")
+    axes.scatter(limits, range(len(comparisons)), marker="|", s=300, color="black", label="limit: DuckDB, batch")
     axes.set_yticks(range(len(comparisons)), [one["title"] for one in comparisons], fontsize=9)
     axes.invert_yaxis()
     axes.set_xscale("log")
+    axes.set_xlim(left=0.01)
     axes.set_xlabel("M rows/s, two cores")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.08), ncols=4, frameon=False, fontsize=9)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9)
     _save(plt, figure, axes, file)
 
 
