@@ -102,7 +102,7 @@ class Job:
         query = self.query
         streams = {
             name: query.stream(name)
-            | {"format": self._format, "path": f"data/{name}", "options": {"maxFilesPerTrigger": 1}}
+            | {"format": self._format, "path": f"data/{name}", "options": {"maxFilesPerTrigger": 1}, "scan": "spark"}
             for name in query.schemas
         }
         routes = {kind: {"sink": "aside", "include_original": True} for kind in KINDS}

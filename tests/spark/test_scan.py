@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 SCHEMA = (
     "ts TIMESTAMP, ms BIGINT, k STRING, v BIGINT, i INT, x DOUBLE, ok BOOLEAN, d DATE, dec DECIMAL(10,2), folder INT"
 )
+JSON_SCHEMA = "ms BIGINT, at STRING, k STRING, v BIGINT, i INT, x DOUBLE, ok BOOLEAN, f FLOAT"
 QUERIES = {
     "bare": "SELECT k, count(*) AS n, sum(v) AS s, max(x) AS m, window_start FROM s "
     "GROUP BY tumblingwindow('ss', 5), k",
@@ -71,14 +72,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(spark: SparkSession, data: Path, folder: Path, sql: str, *, reader: str, time: dict[str, Any]) -> Outcome:
+def run(
+    spark: SparkSession, data: Path, folder: Path, sql: str, *, reader: str, time: dict[str, Any], form: str = "parquet"
+) -> Outcome:
     results, records = MemorySink("results"), MemorySink("aside")
     aside = {"sink": "aside", "include_original": "count" in sql}
     pipeline = Pipeline.from_dict(
         {
             "streams": {
                 "s": {
-                    "format": "parquet", "path": str(data), "schema": SCHEMA, "eventtime": time, "scan": reader,
+                    "format": form, "path": str(data), "schema": SCHEMA if form == "parquet" else JSON_SCHEMA,
+                    "eventtime": time, "scan": reader,
                     "options": {"maxFilesPerTrigger": 1},
                 }
             },
@@ -144,3 +148,61 @@ def test_damaged_files_are_error_rows_and_the_query_goes_on(spark: SparkSession,
     assert [entry.accounting["in_"] for entry in found.entries][::3] == [60, 60]
     details = [str(record["error_detail"]) for record in found.all_side if record["kind"] == "error"]
     assert [f"{number}.parquet: " in text for number, text in zip((1, 2), details, strict=True)] == [True, True]
+
+
+ODD = (
+    "null", "true", "false", "0", "-1", "12", "127", "128", "1.5", "2.0", "1e3",
+    "-0.0", "1e400", "9223372036854775808", '""', '"a"', '"\\u00e4\\n"', '"1"',
+    '"1.5"', '"true"', '"NaN"', '"-INF"', '"Infinity"', "NaN",
+    "[1, 2]", '{"b": {"c": 1.50}, "d": "x"}', "[]", "{}", "01", "1.", "'q'", "tru",
+)  # fmt: skip
+"""Values of every kind, for columns of every type."""
+BROKEN = (
+    "",
+    "   ",
+    "{",
+    '{"ms": 1',
+    "5",
+    "null",
+    '{"ms": 1} tail',
+    '{"ms": 1}{"ms": 2}',
+    "{'ms': 1}",
+    '{"ms": 1,}',
+    "\u00e4",
+    '{"k": "a\tb"}',
+)
+
+
+def json_lines(seed: int, count: int) -> list[str]:
+    """Records with a time, each field now and then of a wrong type, and records that are none."""
+    rng = random.Random(seed)
+    lines = []
+    for number in range(count):
+        fields = {
+            "ms": str(number * 20 + seed),
+            "at": f'"1970-01-01T00:00:0{number % 10}.5+00:00"',
+            "k": '"a"',
+            "v": str(number),
+        }
+        fields |= {
+            name: rng.choice(ODD) for name in rng.sample(["k", "v", "i", "x", "ok", "f", "other"], rng.randrange(4))
+        }
+        record = "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}"
+        lines.append(rng.choice(BROKEN) if rng.random() < 0.05 else record)
+    return lines
+
+
+@pytest.mark.parametrize("time", [{"column": "ms", "type": "unixtimestamp_ms"}, {"column": "at", "type": "iso8601"}])
+def test_json_is_read_alike(spark: SparkSession, tmp_path: Path, time: dict[str, Any]) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    files = {"a.json": "\n".join(json_lines(1, 600)) + "\n", "b.json": "\r\n".join(json_lines(2, 300)), "c.json": ""}
+    for number, (name, text) in enumerate(files.items()):
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+        os.utime(folder / name, (FIRST_FILE_TIME + number,) * 2)
+    sql = "SELECT * FROM s"
+    found = run(spark, folder, tmp_path, sql, reader="columnar", time=time | {"strict": True}, form="json")
+    wanted = run(spark, folder, tmp_path, sql, reader="spark", time=time | {"strict": True}, form="json")
+    for part, other in zip(comparable(found), comparable(wanted), strict=True):
+        assert part == other
+    assert found.entries[0].accounting["error"] > 100

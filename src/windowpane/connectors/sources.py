@@ -37,6 +37,8 @@ def open_stream(
         reader = reader.schema(stream.schema_ + corrupt)
     if format_name in TEXT_FILES:
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
+    if format_name == "json" and "allowSingleQuotes" not in stream.options:
+        reader = reader.option("allowSingleQuotes", "false")  # as everyone else reads JSON
     path = resolved(stream.path, base)
     if format_name in FILES:
         _make_folder(path)

@@ -18,28 +18,24 @@ from windowpane.sql import to_duckdb
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import INTEGRAL, to_arrow
 
-ARROW = "arrow"
-FORMATS = ("parquet", ARROW)
+ARROW, JSON = "arrow", "json"
+FORMATS = ("parquet", ARROW, JSON)
 """Formats that workers read by themselves."""
 _UNITS_US = {"unixtimestamp_s": 1_000_000, "unixtimestamp_ms": 1_000, "unixtimestamp_us": 1}
-_READABLE = (
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "STRING",
-    "DATE",
-    "TIMESTAMP",
-    "DECIMAL",
-)
+_INSTANTS = {"timestamp": ("TIMESTAMP",), "iso8601": ("TIMESTAMP", "STRING")}
+_JSON_READABLE = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING")
+"""Spark lets a number that is too large for the smaller integers overflow, so those are left to it."""
+_READABLE = (*_JSON_READABLE, "TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "DECIMAL")
+_FILE_OPTIONS = {
+    "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge", "cleanSource",
+    "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore",
+}  # fmt: skip
+"""Options that say which files are read, not how."""
 
 
 @dataclass(frozen=True)
 class EventTimeColumn:
-    """A column that holds event times: microseconds per unit of an integer, None for a TIMESTAMP.
+    """A column that holds event times: microseconds per unit of an integer, None for a TIMESTAMP and for ISO 8601.
 
     `strict`: a row without a time is an error row; otherwise it has the time of its micro-batch.
     """
@@ -154,9 +150,13 @@ def _check_source(source: physical.PhysicalDataSource, stream: Stream) -> None:
         raise _Refused("the stream declares no schema")
     if "://" in (stream.path or "") and not (stream.path or "").startswith("file://"):
         raise _Refused("its files are not on a file system that workers see")
+    if stream.format == JSON and (special := sorted(set(stream.spark_options) - _FILE_OPTIONS)):
+        raise _Refused(f"option {special[0]} is for Spark's reader")
     for column in source.columns:
         if to_arrow(column.type) is None or column.type.partition("(")[0] not in _READABLE:
             raise _Refused(f"column `{column.name}` is {column.type}")
+        if stream.format == JSON and column.type not in _JSON_READABLE:
+            raise _Refused(f"column `{column.name}` is {column.type}, and read from JSON by Spark")
         if "." in column.name:
             raise _Refused(f"column `{column.name}` has a dot in its name")
 
@@ -184,9 +184,8 @@ def _event_time(node: physical.PhysicalEventTime, types: Mapping[str, str]) -> E
     column = first.text.strip("`")
     kind = types.get(column)
     unit_us = _UNITS_US.get(first.type)
-    if not (unit_us is not None and kind in INTEGRAL) and not (
-        first.type in ("timestamp", "iso8601") and kind == "TIMESTAMP"
-    ):
+    readable = kind in INTEGRAL if unit_us is not None else kind in _INSTANTS.get(first.type, ())
+    if not readable:
         raise _Refused(f"event time is {_shown(first)} of {kind or 'an expression'}")
     return EventTimeColumn(column, unit_us, strict=first.on_failure == "error", source=time_source(first))
 

@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.frames import Frame, Rows, SideRows, Suspects
 
+CORRUPT = "_corrupt_record"
+"""The text of a record that could not be read, in the column that file sources have for it."""
+
 
 def with_events(frame: Frame, source: pa.RecordBatch) -> Frame:
     """The frame with the events of its rows in place of their numbers in `source`."""
@@ -36,13 +39,14 @@ def _texts(source: pa.RecordBatch, numbers: pa.Array) -> pa.Array:
 
 
 def _plain(row: dict[str, object]) -> dict[str, object]:
-    return {name: _value(value) for name, value in row.items()}
+    corrupt = row.pop(CORRUPT, None)
+    return {name: _value(value) for name, value in row.items()} if corrupt is None else {CORRUPT: corrupt}
 
 
 def _value(value: object) -> object:
-    """As Spark writes it into JSON."""
+    """As Spark writes it into JSON, told to leave nothing out."""
     if isinstance(value, dt.datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
+        return f"{value:%Y-%m-%dT%H:%M:%S.%f}Z"
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):

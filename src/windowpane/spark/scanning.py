@@ -19,6 +19,9 @@ import pyarrow.parquet as pq
 
 from windowpane.core import columns as c
 from windowpane.core.side import DECODE
+from windowpane.plan.eventtime_iso import parse_iso8601
+from windowpane.spark import json_lines
+from windowpane.spark.originals import CORRUPT
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,12 +85,20 @@ class FileScan:
 
     def _file(self, path: str, clock_us: int) -> Iterator[Scanned]:
         try:
-            for batch in READERS[self.format](path, {name.lower() for name, _ in self.columns}):
-                source = self._fitted(batch, path)
+            for source in self._sources(path):
                 rows = self._projected(source, clock_us)
                 yield Scanned(_numbered(rows), source) if self.original else Scanned(rows)
         except (pa.ArrowException, OSError, ValueError, NotImplementedError) as damaged:
             yield self._damage(f"file:{path}: {damaged}")
+
+    def _sources(self, path: str) -> Iterator[pa.RecordBatch]:
+        """What a file has of the declared columns; of text also CORRUPT, the text of records that cannot be read."""
+        if self.format == "json":
+            for part in json_lines.read_file(path, pa.schema(self.columns)):
+                yield self._fitted(part.columns, path).append_column(CORRUPT, part.bad)
+            return
+        for batch in READERS[self.format](path, {name.lower() for name, _ in self.columns}):
+            yield self._fitted(batch, path)
 
     def _damage(self, detail: str) -> Scanned:
         columns = {field.name: pa.nulls(1, field.type) for field in self.schema}
@@ -112,9 +123,12 @@ class FileScan:
         if self.computed:
             columns |= self._evaluated(batch)
         reasons = [columns.pop(name) for name in (_TIME_ERROR, "_error") if name in columns]
+        corrupt = batch.column(CORRUPT) if CORRUPT in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
+        if corrupt.null_count < len(corrupt):
+            reasons = [pc.if_else(corrupt.is_valid(), DECODE, pa.scalar(None, pa.string())), *reasons]
         if reasons:
             columns[c.ERROR] = pc.coalesce(*reasons) if len(reasons) > 1 else reasons[0]
-            columns[c.DETAIL] = pa.nulls(batch.num_rows, pa.string())
+            columns[c.DETAIL] = corrupt
         if self.where is not None:
             columns[c.KEEP] = pc.fill_null(columns[self.where], False)
         return pa.RecordBatch.from_pydict(columns)
@@ -130,8 +144,13 @@ class FileScan:
             return {c.TS: times, _TIME_ERROR: reason}
         if self.time.code is None:
             return {c.TS: times}
-        codes = pc.if_else(times.is_valid(), pa.scalar(self.time.code, pa.int8()), pa.scalar(_CLOCK_CODE, pa.int8()))
-        return {c.TS: pc.fill_null(times, clock_us), c.TIME_SOURCE: codes}
+        now, code = pa.scalar(clock_us, pa.int64()), pa.scalar(_CLOCK_CODE, pa.int8())
+        if CORRUPT in batch.schema.names:
+            # A record that could not be read would move the watermark to the clock.
+            readable = batch.column(CORRUPT).is_null()
+            now, code = pc.if_else(readable, now, None), pc.if_else(readable, code, None)
+        codes = pc.if_else(times.is_valid(), pa.scalar(self.time.code, pa.int8()), code)
+        return {c.TS: pc.coalesce(times, now), c.TIME_SOURCE: codes}
 
     def _evaluated(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Computed columns. One that fails on a row is NULL there, and the row's error says why."""
@@ -231,6 +250,8 @@ def _from_path(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _micros(values: pa.Array, unit_us: int | None) -> pa.Array:
+    if pa.types.is_string(values.type):
+        return parse_iso8601(values)[0]
     if unit_us is None:
         return values.cast(pa.int64())
     wide = values.cast(pa.int64())
