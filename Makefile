@@ -67,6 +67,11 @@ bench-nexmark: setup ## Measure against Spark and Flink: rates, latency, cost as
 	@scripts/uv pip install --quiet --python $(PYTHON) --require-hashes --requirement bench/requirements.lock
 	@$(PYTHON) -m bench.nexmark $(ARGS)
 
+.PHONY: bench-sliding
+bench-sliding: setup ## Measure sliding windows against the unfused path, Spark's RANGE and Flink's OVER (ARGS="--engines windowpane")
+	@scripts/java
+	$(PYTHON) -m bench.sliding $(ARGS)
+
 KILLS ?= 10
 .PHONY: torture
 torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SEED= repeats a failure)

@@ -12,6 +12,9 @@ import pytest
 from windowpane.core.accumulators import Inputs, UserAggregate, build_accumulator, registry, resolve
 from windowpane.core.groups import Groups
 from windowpane.errors import PlanError, WindowpaneError
+from windowpane.plan.node import find
+from windowpane.plan.physical import PhysicalStreamingAggregation
+from windowpane.testing import Harness
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "aggregates.md"
 
@@ -89,6 +92,20 @@ def test_groups_without_states_merge_to_the_empty_state() -> None:
     states = accumulator.update(texts("a", "b"), Groups(np.array([0, 1]), 2))
     merged = accumulator.merge(states, Groups(np.array([2, 2]), 3))
     assert accumulator.evaluate(merged).values.to_pylist() == [None, None, "ab"]
+
+
+def test_sliding_windows_give_users_own_the_rows_of_each_window() -> None:
+    """It cannot aggregate ranges, so that the window is not fused with it."""
+    registry.register(Spelled)
+    sql = "SELECT spelled(w, '-') AS all, count(*) AS n FROM s GROUP BY slidingwindow('ss', 2, 1) OVER (PARTITION BY k)"
+    stream = {"schema": "ts BIGINT, k BIGINT, w STRING", "eventtime": {"column": "ts", "type": "unixtimestamp_s"}}
+    harness = Harness(sql, streams={"s": stream}, options={"eventtime.enabled": True, "max_future_skew": "off"})
+    assert find(harness.plan.physical, PhysicalStreamingAggregation) is None
+    rows = [{"ts": at, "k": at % 2, "w": word} for at, word in enumerate("abcdef")]
+    given = [*harness.push(rows[:4]).rows, *harness.push(rows[4:]).rows, *harness.end().rows]
+    assert [(row["all"], row["n"]) for row in given] == [
+        ("a", 1), ("b", 1), ("a-c", 2), ("b-d", 2), ("c-e", 2), ("d-f", 2)
+    ]  # fmt: skip
 
 
 def test_distinct_works_for_users_own() -> None:

@@ -45,10 +45,11 @@ class Query:
     def stream(self, name: str) -> dict[str, Any]:
         return {"schema": self.schemas[name]} | ({"eventtime": EVENT_TIME} if self.timed else {})
 
-    def harness(self) -> Harness:
+    def harness(self, now: dt.datetime | None = None) -> Harness:
         streams = {name: self.stream(name) for name in self.schemas}
+        options = {name: value for name, value in self.all_options.items() if name != "trigger"}
         return Harness(
-            self.sql, streams=streams, options=self.all_options, transform=dict(self.transform), tables=self.tables
+            self.sql, streams=streams, options=options, transform=dict(self.transform), tables=self.tables, now=now
         )
 
 

@@ -86,7 +86,7 @@ class LinesProgress(Progress):
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self._stream = stream
-        self._told: dict[str, int] = {}
+        self._told: dict[str, object] = {}
         self._next = 0.0
 
     def say(self, text: str) -> None:
@@ -96,7 +96,10 @@ class LinesProgress(Progress):
     def tick(self) -> None:
         if self._board is None or time.monotonic() < self._next:
             return
-        news = {name: entry.batch_id for name, entry in self._board.entries.items()}
+        # Not by the batch: where the clock is waited for, batches without rows and results come every second.
+        news: dict[str, object] = {
+            name: (entry.totals, entry.open_windows, entry.final) for name, entry in self._board.entries.items()
+        }
         if news != self._told:
             self._told, self._next = news, time.monotonic() + LINES_EVERY_SECONDS
             self.say("\n".join(self.lines()))

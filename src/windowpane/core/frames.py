@@ -29,6 +29,13 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class TriggerTimes:
+    """Rows of any shard that trigger a sliding window, TS and ARRIVAL alone: for shards that hold other rows."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
 class WindowRows:
     """The rows of closed windows, each row with its window's bounds: what an unfused aggregation takes."""
 
@@ -92,6 +99,7 @@ class ControlSignal(Enum):
 Frame: TypeAlias = (
     Clock
     | Rows
+    | TriggerTimes
     | WindowRows
     | Partials
     | Suspects

@@ -46,10 +46,10 @@ def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     found = list(batches)
     if len(found) <= 1:
         return found[0] if found else None
-    return pa.concat_batches([_plain(batch) for batch in found])
+    return pa.concat_batches([plain(batch) for batch in found])
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Dictionary columns decoded: the dictionaries of two batches need not agree."""
     for index, field in enumerate(batch.schema):
         if pa.types.is_dictionary(field.type):
@@ -66,7 +66,7 @@ class RowBuffer:
 
     def append(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            self._batches.append(_plain(batch))
+            self._batches.append(plain(batch))
 
     def rows(self) -> pa.RecordBatch | None:
         """All rows as one batch; None when there are none."""

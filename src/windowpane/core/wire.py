@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Emissions, Frame, Partials, Progress, Rows, SideRows, Suspects
+from windowpane.core.frames import Emissions, Frame, Partials, Progress, Rows, SideRows, Suspects, TriggerTimes
 from windowpane.errors import InternalError
 
-_DATA: dict[str, type[Rows | Partials | Suspects | Emissions | SideRows]] = {
+_DATA: dict[str, type[Rows | TriggerTimes | Partials | Suspects | Emissions | SideRows]] = {
     "rows": Rows,
+    "triggers": TriggerTimes,
     "partials": Partials,
     "suspects": Suspects,
     "emissions": Emissions,

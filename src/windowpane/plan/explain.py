@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from windowpane.plan.build import Plan
 from windowpane.plan.node import PlanNode, Printable
+from windowpane.plan.placement import place
 
 Section: TypeAlias = Literal["logical", "optimized", "physical"]
 SECTIONS: tuple[Section, ...] = ("logical", "optimized", "physical")
@@ -26,6 +27,7 @@ def explain(plan: Plan, sections: tuple[Section, ...] = SECTIONS) -> dict[str, A
         "plan_id": plan.plan_id,
         "sql": plan.query.canonical,
         "rules": [{"rule": rule.name, "phase": rule.phase} for rule in plan.rules],
+        "shards": place(plan.physical).describe(),
         "notes": list(plan.notes),
         **{section: _structure(roots[section], itertools.count()) for section in sections},
     }
@@ -48,7 +50,7 @@ def render(structure: dict[str, Any], width: int = WIDTH) -> str:
         if section in structure:
             lines += ["", f"== {_TITLES[section]} ==", *_tree(structure[section], "", "", width)]
     rules = ", ".join(rule["rule"] for rule in structure["rules"])
-    lines += ["", f"rules applied: {rules or '(none)'}"]
+    lines += ["", f"rules applied: {rules or '(none)'}", f"shards: {structure['shards']}"]
     lines += [f"note: {note}" for note in structure["notes"]]
     return "\n".join(lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
+from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
 from windowpane.errors import InternalError
 from windowpane.plan import logical, physical
 from windowpane.plan.guard import branch_error, result_error, row_error
@@ -77,16 +77,35 @@ class _Lowering:
 
     def watermark(self, child: PlanNode) -> PlanNode:
         timing = self.timing
+        shared = timing.ordered, self._deadlines(), self._ticks_for()
         if timing.mode == "processing_time":
-            return physical.PhysicalProcessTimeWatermark(child, timing.ordered, self._has_deadlines())
+            return physical.PhysicalProcessTimeWatermark(child, *shared)
         return physical.PhysicalEventtimeWatermark(
-            child, timing.ordered, timing.lag_us, timing.max_future_skew_us, timing.idle_timeout_us, timing.late_rule
+            child, *shared, timing.lag_us, timing.max_future_skew_us, timing.idle_timeout_us, timing.late_rule
         )
 
-    def _has_deadlines(self) -> bool:
+    def _spec(self) -> WindowSpec | None:
         node = find(self.root, logical.LogicalWindow)
-        spec = node.window.spec if node else None
-        return isinstance(spec, Sliding) and spec.lookahead_us is not None
+        return node.window.spec if node else None
+
+    def _deadlines(self) -> physical.Deadlines | None:
+        spec = self._spec()
+        if not isinstance(spec, Sliding):
+            return None
+        if spec.lookahead_us is None:
+            return "at_once"
+        return "clock" if self.timing.mode == "processing_time" else "watermark"
+
+    def _ticks_for(self) -> tuple[str, ...]:
+        by_clock, spec = self.timing.mode == "processing_time", self._spec()
+        aggregation = find(self.root, logical.LogicalAggregation)
+        waiting = {
+            "window_end": by_clock and isinstance(spec, Tumbling | Hopping | Session),
+            "lookahead": self._deadlines() == "clock",
+            "idle_timeout": self.timing.idle_timeout_us is not None,
+            "emit_every": aggregation is not None and aggregation.emit.every_us is not None,
+        }
+        return tuple(name for name, waits in waiting.items() if waits)
 
     def project(self, child: PlanNode) -> PlanNode:
         columns = input_columns(self.root)

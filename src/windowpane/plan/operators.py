@@ -77,9 +77,17 @@ def _carried(root: PlanNode) -> tuple[parts.ColumnUse, ...]:
 
 
 def build_operators(
-    root: PlanNode, schema: pa.Schema, *, streams: Collection[str] = (), data_driven: bool = True
+    root: PlanNode,
+    schema: pa.Schema,
+    *,
+    streams: Collection[str] = (),
+    data_driven: bool = True,
+    broadcast: bool = False,
 ) -> list[Operator]:
-    """The operators of a plan, in order, for rows of `schema` (internal names, as `row_aliases` gives them)."""
+    """The operators of a plan, in order, for rows of `schema` (internal names, as `row_aliases` gives them).
+
+    `broadcast`: sliding triggers come to every shard as messages.
+    """
     aggregation = find_aggregation(root)
     keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
     operators = [*_intake(root, keys), _watermark(root, streams, data_driven=data_driven)]
@@ -88,7 +96,7 @@ def build_operators(
         slack_us = _slack_us(find_window(root))
         by = [use.name for use in dedupe.keys]
         operators.append(Dedupe(by, dedupe.within_us, slack_us=slack_us, keys=keys))
-    return operators + _window_operators(root, keys, schema)
+    return operators + _window_operators(root, keys, schema, broadcast=broadcast)
 
 
 def _intake(root: PlanNode, keys: tuple[Key, ...]) -> list[Operator]:
@@ -122,7 +130,7 @@ def _slack_us(window: parts.WindowPlan | None) -> int:
             return 0
 
 
-def _window_operators(root: PlanNode, keys: tuple[Key, ...], schema: pa.Schema) -> list[Operator]:
+def _window_operators(root: PlanNode, keys: tuple[Key, ...], schema: pa.Schema, *, broadcast: bool) -> list[Operator]:
     window, aggregation = find_window(root), find_aggregation(root)
     if window is None:
         return [PlainRows()]
@@ -131,7 +139,7 @@ def _window_operators(root: PlanNode, keys: tuple[Key, ...], schema: pa.Schema) 
     aggregator = Aggregator([_call(call) for call in aggregation.calls], [key.name for key in keys], schema)
     fused = find(root, physical.PhysicalStreamingAggregation)
     if fused is None:
-        return [_row_window(window, keys), Aggregation(keys, aggregator)]
+        return [_row_window(window, keys, broadcast=broadcast), Aggregation(keys, aggregator)]
     return _streaming(fused, keys, aggregator)
 
 
@@ -156,14 +164,16 @@ def _streaming(
     raise AssertionError(f"{window.spec} is never fused")
 
 
-def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...]) -> Operator:
+def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...], *, broadcast: bool = False) -> Operator:
     match window.spec:
         case Tumbling() | Hopping():
             return AlignedRowWindow(AlignedPlan(window.spec, keys, window.allowed_lateness_us))
         case Session(gap_us=gap_us):
             return SessionRowWindow(SessionPlan(gap_us, keys, window.allowed_lateness_us))
         case Sliding():
-            return SlidingWindow(window.spec, window.partition_by, keys, conditional=window.when is not None)
+            return SlidingWindow(
+                window.spec, window.partition_by, keys, conditional=window.when is not None, broadcast=broadcast
+            )
         case Count():
             return CountWindow(window.spec, window.partition_by)
         case State():

@@ -7,6 +7,7 @@ FILTER, `_p0` partition keys, `_c0` carried columns, `_d0` dedupe keys, `_where`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from windowpane.plan.describe import describe_columns, describe_limit, describe_order
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
@@ -30,6 +31,8 @@ TIME_ERROR = "_ts_error"
 """Why a row has no event time (`event_time_null`, `event_time_parse`), NULL where it has one."""
 ORIGINAL = "_original"
 """The whole source row, for side outputs with `include_original`."""
+Deadlines: TypeAlias = Literal["at_once", "watermark", "clock"]
+"""What a sliding trigger waits for: nothing, or that watermark or clock reach the end of its lookahead."""
 
 
 @dataclass(frozen=True)
@@ -109,19 +112,23 @@ class PhysicalProject(UnaryNode):
 
 @dataclass(frozen=True)
 class PhysicalWatermark(UnaryNode):
-    """What both watermarks share. `ordered`: rows are released by (ts, arrival), after W none with ts <= W."""
+    """What both watermarks share.
+
+    `ordered`: rows are released by (ts, arrival), after W none with ts <= W. `deadlines`: what a sliding trigger waits
+    for. `ticks_for`: what needs processing time to go on when no row comes; where it is empty, an idle query is idle.
+    """
 
     ordered: bool
+    deadlines: Deadlines | None
+    ticks_for: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class PhysicalProcessTimeWatermark(PhysicalWatermark):
-    """Driven by the micro-batch's timestamp. `deadlines`: also by trigger + lookahead of each sliding trigger."""
-
-    deadlines: bool
+    """Driven by the micro-batch's timestamp."""
 
     def properties(self) -> Properties:
-        return shown(mode="processing_time", ordered=self.ordered, deadlines=self.deadlines)
+        return shown(mode="processing_time", ordered=self.ordered, deadlines=self.deadlines, ticks_for=self.ticks_for)
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,7 @@ class PhysicalEventtimeWatermark(PhysicalWatermark):
         return shown(
             mode="event_time", lag=format_duration(self.lag_us), late_rule=self.late_rule, ordered=self.ordered,
             max_future_skew=describe_limit(self.max_future_skew_us), idle_timeout=describe_limit(self.idle_timeout_us),
+            deadlines=self.deadlines, ticks_for=self.ticks_for,
         )  # fmt: skip
 
 

@@ -141,9 +141,10 @@ class Pipeline:
         checkpoint = self.checkpoint(plan)
         prepare_session(spark, shards)
         sources = pipeline_sources(spark, self.config, plan)
-        dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True)
         stopping = threading.Event()
         sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
+        identified = any(sink.wants_identity for sink in sinks)
+        dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, identified=identified)
         aside = side_sinks(self.config, plan, self.sinks)
         routes = {name: (self._retrying(sink, stopping), documents) for name, (sink, documents) in aside.items()}
         for sink in sinks:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
+from windowpane.plan import physical
 from windowpane.plan.build import Plan
+from windowpane.plan.node import find
 from windowpane.plan.operators import time_sources
 from windowpane.plan.scan import ColumnarScan
+from windowpane.spark.event_times import NOW
 from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.near import CLOCK, PACKED, NearStage
@@ -21,6 +24,7 @@ from windowpane.spark.scanning import FileScan, TimeColumn
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
+from windowpane.spark.ticking import TickStage, ticking
 from windowpane.sql.types import to_arrow
 
 
@@ -43,8 +47,13 @@ class Sources:
     """Only the list of a stream's files, as they come: for the columnar scan."""
 
 
-def build_dataflow(spark: SparkSession, plan: Plan, sources: Sources, *, shards: int, feedback: bool) -> Dataflow:
-    """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before."""
+def build_dataflow(
+    spark: SparkSession, plan: Plan, sources: Sources, *, shards: int, feedback: bool, identified: bool = False
+) -> Dataflow:
+    """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before.
+
+    `identified`: a sink wants to know which emission a row is.
+    """
     if plan.scan is not None and sources.files is not None and feedback:
         scan = file_scan(plan.scan, time_sources(plan.physical))
         rows, crossing = sources.files(plan.scan.stream), scan.schema
@@ -60,10 +69,15 @@ def build_dataflow(spark: SparkSession, plan: Plan, sources: Sources, *, shards:
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
     ids = shard_ids(spark, shards)
     near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
-    packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")
+    watermark = find(plan.physical, physical.PhysicalWatermark)
+    if watermark is not None and watermark.ticks_for:
+        near = near.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
     emitted = emission_schema(operators, stages.complete_rows(empty, 0).schema)
-    return Dataflow(packed, stages, ResultFrame(plan.physical, plan.plan_id, emitted))
+    results = ResultFrame.over(plan.physical, plan.plan_id, emitted, identified=identified)
+    stages = replace(stages, result_columns=tuple(results.schema.names))
+    packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")
+    return Dataflow(packed, stages, results)
 
 
 def file_scan(scan: ColumnarScan, sources: tuple[str, ...]) -> FileScan:

@@ -14,6 +14,7 @@ from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Fr
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.spark.entries import read_entries, write_entries
 from windowpane.spark.stages import Stages
 
 if TYPE_CHECKING:
@@ -35,13 +36,9 @@ class FarStage(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
-        shard = Shard(self._stages, {entry[0]: bytes(blob[0]) for entry, blob in self._state.iterator()})
+        shard = Shard(self._stages, read_entries(self._state))
         outputs = shard.run([payload for _, payload in packed])
-        for entry, blob in shard.changes().items():
-            if blob is None:
-                self._state.removeKey((entry,))
-            else:
-                self._state.updateValue((entry,), (blob,))
+        write_entries(self._state, shard.changes())
         for kind, payload in outputs:
             yield Row(shard=key[0], kind=kind, payload=payload)
 
@@ -51,6 +48,7 @@ class Shard:
 
     def __init__(self, stages: Stages, entries: dict[str, bytes]) -> None:
         self._operators: list[Operator] = stages.far()
+        self._result_columns = stages.result_columns
         for number, operator in enumerate(self._operators):
             prefix = f"{number}/"
             own = {name[len(prefix) :]: blob for name, blob in entries.items() if name.startswith(prefix)}
@@ -116,8 +114,12 @@ class Shard:
             "side": _by_kind(aside),
         }
         outputs = [(REPORT, pack_frames([], counts, **report))]
-        outputs += [(RESULTS, pack_frames([frame], Accounting())) for frame in results]
+        outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
         return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in aside]
+
+    def _crossing(self, frame: Emissions) -> Emissions:
+        """Bytes are what a result costs from here on."""
+        return frame if self._result_columns is None else Emissions(frame.batch.select(list(self._result_columns)))
 
     def _report(self, clock_us: int) -> dict[str, object]:
         watermark = next((op for op in self._operators if isinstance(op, EventtimeWatermark)), None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
@@ -43,12 +44,10 @@ class NearStage:
     """What comes in is a list of files, which this reads."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext  # noqa: PLC0415  # there is a task only in the worker
-
         context = TaskContext.get()
         assert context is not None
-        task, batch_id = context.partitionId(), int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        told = _told(context.getLocalProperty(BEFORE), batch_id) if self.stages.feedback else None
+        task, batch_id = context.partitionId(), _batch_id(context)
+        told = _told(context) if self.stages.feedback else None
         fold = _Fold(self.stages, told, first_arrival=(batch_id << 40) + (task << 28))
         if self.scan and told:
             for scanned in self.scan.read(batches, told.clock_us):
@@ -69,14 +68,17 @@ class NearStage:
             )
             for shard, frames in enumerate(routed)
         ]  # fmt: skip
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(self.shard_ids, pa.int32()),
-                pa.array([task] * len(payloads), pa.int32()),
-                pa.array(payloads, pa.binary()),
-            ],
-            ["shard", "origin", "payload"],
-        )
+        return packed_batch(self.shard_ids, task, payloads)
+
+
+def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes]) -> pa.RecordBatch:
+    """What one task sends: a payload for each shard."""
+    columns = [
+        pa.array(shard_ids, pa.int32()),
+        pa.array([origin] * len(payloads), pa.int32()),
+        pa.array(payloads, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, ["shard", "origin", "payload"])
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,24 @@ def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, i
     return {name: count for name, count in zip(c.TIME_SOURCES, counts, strict=True) if count}
 
 
-def _told(text: str | None, batch_id: int) -> _Told:
+def _batch_id(context: TaskContext) -> int:
+    return int(context.getLocalProperty("streaming.sql.batchId") or 0)
+
+
+def _told(context: TaskContext) -> _Told:
     """What was said of this batch; anything said of another would misjudge late rows."""
+    text, batch_id = context.getLocalProperty(BEFORE), _batch_id(context)
     said = json.loads(text) if text else {}
     if said.get("batch") != batch_id:
         raise InternalError("WATERMARK_FEEDBACK", f"batch {batch_id} was told what holds for batch {said.get('batch')}")
     return _Told(said["clock_us"], said["watermark_us"])
+
+
+def told_clock_us() -> int:
+    """The timestamp that the host has told the tasks of the micro-batch that runs."""
+    context = TaskContext.get()
+    assert context is not None
+    return _told(context).clock_us
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

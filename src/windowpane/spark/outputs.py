@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, TriggerTimes
 from windowpane.core.operators.base import Operator
 from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
@@ -27,12 +27,15 @@ from windowpane.time import format_instant
 REASON = "_reason"
 INSTANT = pa.timestamp("us", "UTC")
 _TIMES = {"window_start": c.WINDOW_START, "window_end": c.WINDOW_END, "trigger_time": c.TRIGGER}
+_PSEUDO = {"window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
+"""Names that a query may use, and the columns that they are."""
 
 
 def emission_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
     """Columns of the emissions, found by sending one row through all operators in memory."""
     row = pa.RecordBatch.from_arrays([_sample(field) for field in rows], schema=rows)
-    frames: list[Frame] = [Clock(0), Rows(row), BatchEnd(), ControlSignal.END]
+    trigger = TriggerTimes(row.select([c.TS, c.ARRIVAL]))
+    frames: list[Frame] = [Clock(0), Rows(row), trigger, BatchEnd(), ControlSignal.END]
     for operator in operators:
         frames = [given for frame in frames for given in operator.on_frame(frame)]
     emitted = next((frame.batch.schema for frame in frames if isinstance(frame, Emissions)), None)
@@ -50,15 +53,31 @@ def _sample(field: pa.Field) -> pa.Array:
 
 @dataclass(frozen=True)
 class ResultFrame:
-    """Builds the DataFrame of results from the far stage's output."""
+    """Builds the DataFrame of results from the far stage's output. `schema`: columns of the emissions that cross."""
 
     root: PlanNode
     plan_id: str
     schema: pa.Schema
+    identify: bool
+
+    @classmethod
+    def over(cls, root: PlanNode, plan_id: str, emitted: pa.Schema, *, identified: bool) -> ResultFrame:
+        """For emissions with these columns. Where results are just columns of them, the others need not cross.
+
+        `identified`: somebody will ask which emission a row is, so that all columns are needed.
+        """
+        whole = cls(root, plan_id, emitted, identify=c.WINDOW_START in emitted.names)
+        if identified or not whole.is_plain:
+            return whole
+        sources = whole._plain_columns()
+        read = {sources[output.expr.text] for output in whole._outputs}
+        bounds = {c.WINDOW_START, c.WINDOW_END, c.WINDOW_SALT} if UNPACKED_ID in read else set[str]()
+        kept = [field for field in emitted if field.name in read | bounds]
+        return cls(root, plan_id, pa.schema(kept), identify=UNPACKED_ID in read)
 
     @property
     def unpack(self) -> Unpack:
-        return Unpack(self.plan_id, self.schema)
+        return Unpack(self.plan_id, self.schema, self.identify)
 
     def unpacked(self, packed: DataFrame) -> DataFrame:
         """Emissions out of the far stage's output."""
@@ -91,7 +110,7 @@ class ResultFrame:
     def _plain_columns(self) -> dict[str, str]:
         """Texts of outputs that are columns of the emissions, with their names there."""
         names = self.unpack.identified_schema.names
-        pseudo = {**_TIMES, "window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
+        pseudo = _TIMES | _PSEUDO
         return {name: name for name in names} | {name: column for name, column in pseudo.items() if column in names}
 
     @property
@@ -150,10 +169,9 @@ class ResultFrame:
         return node.error.text if node and node.error else None
 
     def _pseudo_columns(self) -> list[str]:
-        names = self.schema.names
+        names = self.unpack.identified_schema.names
         times = [f"timestamp_micros({column}) AS {name}" for name, column in _TIMES.items() if column in names]
-        identity = [f"{UNPACKED_ID} AS window_id"] if c.WINDOW_START in names else []
-        return ["*", *times, *identity, f"{c.EPOCH} AS emit_epoch", f"{c.FINAL} AS is_final"]
+        return ["*", *times, *(f"{column} AS {name}" for name, column in _PSEUDO.items() if column in names)]
 
     def _having(self, frame: DataFrame) -> DataFrame:
         node = find(self.root, physical.PhysicalHaving)

@@ -16,11 +16,11 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.operators.intake import Intake, LateGate
 from windowpane.core.operators.session_aggregation import PartialSessionAggregation
 from windowpane.core.operators.streaming_aggregation import PartialAggregation
-from windowpane.core.windows import Hopping, Session, Tumbling
 from windowpane.plan import physical
 from windowpane.plan.build import Plan
 from windowpane.plan.node import find
-from windowpane.plan.operators import build_operators, find_aggregation, find_window, row_aliases, time_sources
+from windowpane.plan.operators import build_operators, find_aggregation, row_aliases, time_sources
+from windowpane.plan.placement import place
 from windowpane.spark.stages import Stages
 
 
@@ -29,11 +29,13 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     split = _Split(plan, feedback)
     streams = tuple(dict.fromkeys(ref.name for ref in plan.query.relation.streams))
     aliases, sources = tuple(row_aliases(plan.physical).items()), time_sources(plan.physical)
-    source = sources[0] if len(sources) == 1 else None
-    bare = Stages(b"", b"", aliases, streams[0], split.route_by, shards, feedback, source)
+    source, placed = sources[0] if len(sources) == 1 else None, place(plan.physical)
+    bare = Stages(b"", b"", aliases, streams[0], placed.route_by, shards, feedback, source, placed.broadcast)
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
     schema = bare.complete_rows(empty, 0).schema
-    operators = build_operators(plan.physical, schema, streams=streams if len(streams) > 1 else ())
+    operators = build_operators(
+        plan.physical, schema, streams=streams if len(streams) > 1 else (), broadcast=placed.broadcast
+    )
     near = [operator for operator in operators if split.is_near(operator)]
     far = [operator for operator in operators if not split.is_near(operator)]
     return replace(bare, near_template=_pickled(near), far_template=_pickled(far)), operators
@@ -76,13 +78,3 @@ class _Split:
         if isinstance(operator, LateGate):
             return self.feedback
         return isinstance(operator, PartialAggregation | PartialSessionAggregation) and self.folds
-
-    @property
-    def route_by(self) -> tuple[str, ...]:
-        window, aggregation = find_window(self.plan.physical), find_aggregation(self.plan.physical)
-        keys = tuple(use.name for use in aggregation.keys) if aggregation else ()
-        if self.folds:
-            return keys
-        if window is None or self._dedupes or self._limited:
-            return ()
-        return keys if isinstance(window.spec, Tumbling | Hopping | Session) else window.partition_by

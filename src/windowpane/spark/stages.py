@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, Partials, Progress, Rows, SideRows, Suspects
+from windowpane.core.frames import Frame, Partials, Progress, Rows, SideRows, Suspects, TriggerTimes
 from windowpane.core.hashing import shard_of
 from windowpane.core.operators.base import Operator
-from windowpane.core.rows import take
+from windowpane.core.rows import flags, select, take
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Stages:
     """The host tells tasks the watermark of the batch before."""
     time_source: str | None = None
     """Where all rows have their time from; None: each row says so itself."""
+    broadcast: bool = False
+    """Every shard hears of every row that triggers a sliding window."""
+    result_columns: tuple[str, ...] | None = None
+    """Columns of the emissions that leave the far stage; None: all of them."""
 
     def near(self) -> list[Operator]:
         """Operators before the shuffle; they hold no state between micro-batches."""
@@ -64,18 +68,19 @@ class Stages:
         return pa.RecordBatch.from_pydict(columns)
 
     def route(self, frames: Iterable[Frame], home: int) -> list[list[Frame]]:
-        """Frames by shard: data where its keys live, side rows to `home`, progress to all."""
+        """Frames by shard: data where its keys live, side rows to `home`, progress and broadcast triggers to all."""
         routed: list[list[Frame]] = [[] for _ in range(self.shards)]
         for frame in frames:
             match frame:
                 case Progress():
-                    for frames_of_shard in routed:
-                        frames_of_shard.append(frame)
+                    _to_all(routed, frame)
                 case SideRows():
                     routed[home].append(frame)
                 case Rows() | Partials() | Suspects():
                     for shard, part in self._split(frame.batch):
                         routed[shard].append(type(frame)(part))
+                    if self.broadcast:
+                        _to_all(routed, TriggerTimes(_triggering(frame.batch)))
         return routed
 
     def _split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
@@ -87,3 +92,13 @@ class Stages:
         return [
             (shard, ordered.slice(int(starts[shard]), int(counts[shard]))) for shard in np.flatnonzero(counts).tolist()
         ]
+
+
+def _to_all(routed: list[list[Frame]], frame: Frame) -> None:
+    for frames_of_shard in routed:
+        frames_of_shard.append(frame)
+
+
+def _triggering(rows: pa.RecordBatch) -> pa.RecordBatch:
+    times = rows.select([c.TS, c.ARRIVAL])
+    return select(times, flags(rows, c.WHEN)) if c.WHEN in rows.schema.names else times

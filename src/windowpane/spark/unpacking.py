@@ -25,6 +25,8 @@ class Unpack:
 
     plan_id: str
     schema: pa.Schema
+    identify: bool
+    """The results need the identity of their window."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -36,14 +38,12 @@ class Unpack:
     @property
     def identified_schema(self) -> pa.Schema:
         """Columns that `identified` gives."""
-        return (
-            self.schema.append(pa.field(IDENTITY, pa.string())) if c.WINDOW_START in self.schema.names else self.schema
-        )
+        return self.schema.append(pa.field(IDENTITY, pa.string())) if self.identify else self.schema
 
     def identified(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Emissions with the identity of their window, where they have one."""
+        """Emissions with the identity of their window, where it is needed."""
         batch = batch.select(self.schema.names).cast(self.schema)
-        if c.WINDOW_START not in self.schema.names:
+        if not self.identify:
             return batch
         salt = int64s(batch, c.WINDOW_SALT) if c.WINDOW_SALT in self.schema.names else None
         ids = window_ids(self.plan_id, int64s(batch, c.WINDOW_START), int64s(batch, c.WINDOW_END), salt)

@@ -15,6 +15,7 @@ from windowpane.core.frames import (
     Progress,
     Rows,
     Suspects,
+    TriggerTimes,
     Watermark,
     WindowRows,
 )
@@ -51,14 +52,6 @@ class Operator:
         match frame:
             case Clock():
                 return self.on_clock(frame)
-            case Rows():
-                return self.on_rows(frame)
-            case WindowRows():
-                return self.on_window_rows(frame)
-            case Partials():
-                return self.on_partials(frame)
-            case Suspects():
-                return self.on_suspects(frame)
             case Progress():
                 return self.on_progress(frame)
             case Watermark():
@@ -68,6 +61,21 @@ class Operator:
             case ControlSignal.END:
                 return self.on_end()
             case _:
+                return self._on_data(frame)
+
+    def _on_data(self, frame: Frame) -> list[Frame]:
+        match frame:
+            case Rows():
+                return self.on_rows(frame)
+            case TriggerTimes():
+                return self.on_triggers(frame)
+            case WindowRows():
+                return self.on_window_rows(frame)
+            case Partials():
+                return self.on_partials(frame)
+            case Suspects():
+                return self.on_suspects(frame)
+            case _:
                 return [frame]
 
     def on_clock(self, frame: Clock) -> list[Frame]:
@@ -75,6 +83,9 @@ class Operator:
         return [frame]
 
     def on_rows(self, frame: Rows) -> list[Frame]:
+        return [frame]
+
+    def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
         return [frame]
 
     def on_window_rows(self, frame: WindowRows) -> list[Frame]:

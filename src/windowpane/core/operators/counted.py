@@ -77,13 +77,10 @@ class CountWindow(Operator):
         ordered, owner = take(rows, groups.order), groups.ids[groups.order]
         sequence = int64s(ordered, c.SEQUENCE)
         first, last = sequence[groups.offsets[:-1]], sequence[groups.offsets[1:] - 1]
-        low = -(-(first - self.spec.count + 1) // self.spec.step).clip(max=0)
-        low = np.maximum(low, -(-first // self.spec.step))
-        full = (last + 1 - self.spec.count) // self.spec.step + 1
-        high = last // self.spec.step + 1 if incomplete else full
-        partition, number = expand(low, np.maximum(low, high))
+        partition, number = expand(*self._numbers(first, last, incomplete=incomplete))
         frames = self._windows(ordered, owner, sequence, partition, number) if len(number) else []
-        needed = sequence >= (np.maximum(low, full) * self.spec.step)[owner]
+        _, next_number = self._numbers(first, last, incomplete=False)
+        needed = sequence >= (next_number * self.spec.step)[owner]
         self._rows.replace(select(ordered, needed) if needed.any() else None)
         return frames
 
@@ -96,6 +93,21 @@ class CountWindow(Operator):
         high = np.searchsorted(where, partition * width + number * self.spec.step + self.spec.count)
         high = np.minimum(high, np.searchsorted(where, (partition + 1) * width))
         return [rows_of_ranges(ordered, low, high)]
+
+    def _numbers(self, first: Int64s, last: Int64s, *, incomplete: bool) -> tuple[Int64s, Int64s]:
+        """[low, high) of the windows of each partition whose rows kept are numbered from `first` to `last`."""
+        low = -(-first // self.spec.step)
+        full = (last + 1 - self.spec.count) // self.spec.step + 1
+        return low, np.maximum(low, last // self.spec.step + 1 if incomplete else full)
+
+    def open_count(self) -> int:
+        rows = self._rows.rows()
+        if rows is None:
+            return 0
+        groups, _ = group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
+        sequence = int64s(rows, c.SEQUENCE)[groups.order]
+        low, high = self._numbers(sequence[groups.offsets[:-1]], sequence[groups.offsets[1:] - 1], incomplete=True)
+        return int((high - low).sum())
 
     def state(self) -> blob.State:
         return blob.State({}, self._rows.batches("rows") | self._totals.batches("totals"))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windowpane.core import blob, side
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, Progress, Rows, SideRows, Watermark
+from windowpane.core.frames import Frame, Progress, Rows, SideRows, TriggerTimes, Watermark
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import Bools, Int64s, flags, int64s, select
 from windowpane.core.side import Key
@@ -124,3 +124,9 @@ class LateGate(Operator):
             "late", side.LATE_ROW, late, clock_us=self.clock_us, watermark_us=self.watermark_us, keys=self._keys
         )
         return [SideRows(parted), *([Rows(select(frame.batch, on_time))] if on_time.any() else [])]
+
+    def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
+        """The rows themselves are counted where they are."""
+        if self.watermark_us is None:
+            return [frame]
+        return [TriggerTimes(select(frame.batch, int64s(frame.batch, c.TS) > self.watermark_us))]

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
+import pyarrow as pa
+
 from windowpane.core import blob
 from windowpane.core import columns as c
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Frame, Progress, Rows, Watermark
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Frame, Progress, Rows, TriggerTimes, Watermark
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import RowBuffer, in_time_order, int64s, select
 from windowpane.core.watermark import ShardWatermark
@@ -35,7 +38,7 @@ class EventtimeWatermark(Operator):
         self.tracker = ShardWatermark(lag_us, tuple(streams), idle_timeout_us)
         self.ordered, self.data_driven = ordered, data_driven
         self.watermarks_emitted = 0
-        self._held = RowBuffer()
+        self._held, self._held_triggers = RowBuffer(), RowBuffer()
         self._asked_us: int | None = None
 
     def on_clock(self, frame: Clock) -> list[Frame]:
@@ -50,6 +53,12 @@ class EventtimeWatermark(Operator):
         if not self.ordered:
             return [frame]
         self._held.append(frame.batch)
+        return []
+
+    def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
+        if not self.ordered:
+            return [frame]
+        self._held_triggers.append(frame.batch)
         return []
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
@@ -68,22 +77,16 @@ class EventtimeWatermark(Operator):
         return [*self._release(target), Watermark(target), frame]
 
     def on_end(self) -> list[Frame]:
-        rest, frames = self._held.rows(), list[Frame]()
-        if rest is not None:
-            frames.append(Rows(in_time_order(rest)))
-        self._held.replace(None)
-        return [*frames, ControlSignal.END]
+        return [*self._release(None), ControlSignal.END]
 
     def buffered(self) -> int:
         return len(self._held)
 
-    def _release(self, target_us: int) -> list[Frame]:
-        held = self._held.rows()
-        if held is None:
-            return []
-        due = int64s(held, c.TS) <= target_us
-        self._held.replace(select(held, ~due))
-        return [Rows(in_time_order(select(held, due)))] if due.any() else []
+    def _release(self, target_us: int | None) -> list[Frame]:
+        """Rows and triggers up to an instant, all of them for None, in order."""
+        rows, triggers = _taken(self._held, target_us), _taken(self._held_triggers, target_us)
+        released: list[Frame] = [] if rows is None else [Rows(rows)]
+        return released if triggers is None else [*released, TriggerTimes(triggers)]
 
     def state(self) -> blob.State:
         meta = {
@@ -91,7 +94,7 @@ class EventtimeWatermark(Operator):
             "last_seen": self.tracker.last_seen,
             "watermarks_emitted": self.watermarks_emitted,
         }
-        return blob.State(meta, self._held.batches("held"))
+        return blob.State(meta, self._held.batches("held") | self._held_triggers.batches("held_triggers"))
 
     def load(self, state: blob.State) -> None:
         meta = state.meta
@@ -100,6 +103,17 @@ class EventtimeWatermark(Operator):
         self.tracker.last_seen = dict(meta["last_seen"])  # type: ignore[call-overload]
         self.watermarks_emitted = int(str(meta["watermarks_emitted"]))
         self._held.replace(state.batches.get("held"))
+        self._held_triggers.replace(state.batches.get("held_triggers"))
+
+
+def _taken(buffer: RowBuffer, until_us: int | None) -> pa.RecordBatch | None:
+    """Take what is due out of a buffer, by (ts, arrival)."""
+    held = buffer.rows()
+    if held is None:
+        return None
+    due = int64s(held, c.TS) <= until_us if until_us is not None else np.ones(held.num_rows, bool)
+    buffer.replace(select(held, ~due))
+    return in_time_order(select(held, due)) if due.any() else None
 
 
 class ProcessTimeWatermark(Operator):

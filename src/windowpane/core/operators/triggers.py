@@ -1,0 +1,208 @@
+"""What sliding windows share: which triggers are due, which rows a window can still need, and how both are kept.
+
+Every trigger row has a window [t-lookback, t+lookahead] of its own, over the stream or its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import blob
+from windowpane.core import columns as c
+from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, TriggerTimes
+from windowpane.core.groups import Groups, group_rows
+from windowpane.core.operators.base import Operator
+from windowpane.core.rows import RowBuffer, flags, int64s, select
+from windowpane.core.segments import SegmentedRows
+from windowpane.core.side import Key
+from windowpane.core.windows.ranges import rank_in_runs, run_heads
+from windowpane.core.windows.spec import Sliding
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+LONG_AGO = -(2**63)
+
+
+@dataclass(frozen=True)
+class Triggers:
+    """Windows to emit, in order: their instants, the partition each looks at, and which of equal ones it is."""
+
+    at_us: Int64s
+    partition: Int64s
+    epoch: Int64s
+
+    def __len__(self) -> int:
+        return len(self.at_us)
+
+    def slice(self, low: int, high: int) -> Triggers:
+        return Triggers(self.at_us[low:high], self.partition[low:high], self.epoch[low:high])
+
+
+class SlidingOperator(Operator):
+    """Keeps the rows that some window can still need, also those of triggers whose right edge is not covered yet.
+
+    `broadcast`: this is one of several shards of a window over the stream. What triggers is then told by TriggerTimes,
+    of all shards.
+    """
+
+    def __init__(
+        self,
+        spec: Sliding,
+        partition_by: Sequence[str],
+        keys: Sequence[Key],
+        *,
+        conditional: bool,
+        broadcast: bool = False,
+    ) -> None:
+        super().__init__()
+        self.spec, self._partition_by, self._conditional = spec, tuple(partition_by), conditional
+        self._keys, self._broadcast = tuple(keys), broadcast
+        self._rows, self._told = SegmentedRows(), RowBuffer()
+        self._fresh = 0
+        """Rows of the micro-batch that runs."""
+        self._fired_us: int | None = None
+        """How far triggers have been covered: the watermark after the last micro-batch."""
+
+    @property
+    def lookahead_us(self) -> int:
+        return self.spec.lookahead_us or 0
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        self.counts.aggregated += frame.batch.num_rows
+        self._fresh += frame.batch.num_rows
+        unread = [name for name in (c.SHARD, c.EVENT) if name in frame.batch.schema.names]
+        self._rows.append(frame.batch.drop_columns(unread))
+        return []
+
+    def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
+        if self._broadcast:
+            self._told.append(frame.batch)
+        return []
+
+    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+        return [*self._fire(everything=False), frame]
+
+    def on_end(self) -> list[Frame]:
+        frames = self._fire(everything=True)
+        self._rows.clear()
+        return [*frames, ControlSignal.END]
+
+    def _fire(self, *, everything: bool) -> list[Frame]:
+        told = self._take_told(everything=everything)
+        rows, frames = self._rows.rows(), list[Frame]()
+        if rows is None:
+            return frames
+        due = self._waiting(rows) & (everything | self._covered(int64s(rows, c.TS)))
+        if len(told) if self._broadcast else due.any():
+            partitions = self._groups(rows, self._partition_by)
+            triggers = told if self._broadcast else self._own(rows, partitions, due)
+            frames = list(self._emit(rows, partitions, triggers))
+        self._fresh, self._fired_us = 0, self.watermark_us
+        self._trim(rows)
+        return frames
+
+    def _waiting(self, rows: pa.RecordBatch) -> Bools:
+        """Rows that trigger and have not fired: those of this micro-batch, and those the last one did not cover."""
+        waiting: Bools = np.arange(rows.num_rows) >= rows.num_rows - self._fresh
+        if self.spec.lookahead_us is not None:
+            fired_us = LONG_AGO if self._fired_us is None else self._fired_us
+            waiting |= int64s(rows, c.TS) + self.spec.lookahead_us > fired_us
+        return waiting & flags(rows, c.WHEN) if self._conditional else waiting
+
+    def _own(self, rows: pa.RecordBatch, partitions: Groups, due: Bools) -> Triggers:
+        """The rows that are due, as triggers."""
+        shown = self._told_apart_by
+        told_apart = partitions if shown == list(self._partition_by) else self._groups(rows, shown)
+        at_us = int64s(rows, c.TS)[due]
+        return Triggers(at_us, partitions.ids[due], _epochs(at_us, told_apart.take(np.flatnonzero(due))))
+
+    def _take_told(self, *, everything: bool) -> Triggers:
+        """Triggers of all shards that are due. The window is over the stream, so that all have one partition."""
+        waiting = self._told.rows()
+        at_us = np.zeros(0, np.int64) if waiting is None else int64s(waiting, c.TS)
+        due = everything | self._covered(at_us)
+        if waiting is not None:
+            self._told.replace(select(waiting, ~due))
+        at_us = at_us[due]
+        return Triggers(at_us, np.zeros(len(at_us), np.int64), rank_in_runs(run_heads(at_us)) + 1)
+
+    @property
+    def _told_apart_by(self) -> list[str]:
+        """The partition columns that a result shows: windows that differ in others need epochs of their own."""
+        shown = {key.name for key in self._keys}
+        return [name for name in self._partition_by if name in shown]
+
+    @staticmethod
+    def _groups(rows: pa.RecordBatch, names: Sequence[str]) -> Groups:
+        return group_rows([rows.column(name) for name in names], rows.num_rows)[0]
+
+    def _covered(self, ts: Int64s) -> Bools:
+        """Without lookahead a trigger is due when its row is released, with it once the watermark reaches its edge."""
+        if self.spec.lookahead_us is None:
+            return np.ones(len(ts), bool)
+        if self.watermark_us is None:
+            return np.zeros(len(ts), bool)
+        return ts + self.spec.lookahead_us <= self.watermark_us
+
+    def _trim(self, rows: pa.RecordBatch) -> None:
+        """Let go of what neither a waiting trigger nor one to come can reach. Rows are in order of time."""
+        ts, waiting, told = int64s(rows, c.TS), np.flatnonzero(self._waiting(rows)), self._told.rows()
+        reach = [int(ts[waiting[0]])] if len(waiting) else []
+        reach += [] if told is None else [int(int64s(told, c.TS).min())]
+        reach += [] if self.watermark_us is None else [self.watermark_us]
+        if reach:
+            self._rows.drop_first(int(np.searchsorted(ts, min(reach) - self.spec.lookback_us)))
+
+    def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
+        """The windows of `triggers`, in their order."""
+        raise NotImplementedError
+
+    def open_count(self) -> int:
+        """Triggers whose window is not covered yet."""
+        rows = self._rows.rows()
+        return 0 if rows is None else int(self._waiting(rows).sum())
+
+    def state(self) -> blob.State:
+        rows = self._rows.rows()
+        kept = {} if rows is None else {"rows": rows}
+        return blob.State({"fired_us": self._fired_us}, kept | self._told.batches("told"))
+
+    def load(self, state: blob.State) -> None:
+        self._take_up(state)
+        self._rows = SegmentedRows()
+        if "rows" in state.batches:
+            self._rows.append(state.batches["rows"])
+
+    def _take_up(self, state: blob.State) -> None:
+        fired_us = state.meta["fired_us"]
+        self._fired_us, self._fresh = fired_us if isinstance(fired_us, int) else None, 0
+        self._told.replace(state.batches.get("told"))
+
+    def changed_entries(self) -> dict[str, bytes | None]:
+        """Besides the rows, an entry for all that is small."""
+        small = {"fired_us": self._fired_us, "clock_us": self.clock_us, "watermark_us": self.watermark_us}
+        segments, dead = self._rows.changed_entries(), self._rows.dead
+        return {"": blob.pack(blob.State(small | {"dead": dead}, self._told.batches("told"))), **segments}
+
+    def load_entries(self, entries: dict[str, bytes]) -> None:
+        own = blob.unpack(entries[""])
+        watermark_us = own.meta["watermark_us"]
+        self.clock_us = int(str(own.meta["clock_us"]))
+        self.watermark_us = watermark_us if isinstance(watermark_us, int) else None
+        self._take_up(own)
+        self._rows.load_entries({name: data for name, data in entries.items() if name}, int(str(own.meta["dead"])))
+
+
+def _epochs(at_us: Int64s, groups: Groups) -> Int64s:
+    """Triggers with equal instant and group have results of equal identity but for the epoch, which counts from 1."""
+    if groups.count == 1:
+        return rank_in_runs(run_heads(at_us)) + 1
+    epochs = np.empty(len(at_us), np.int64)
+    epochs[groups.order] = rank_in_runs(run_heads(groups.ids[groups.order], at_us[groups.order])) + 1
+    return epochs

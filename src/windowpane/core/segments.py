@@ -1,0 +1,111 @@
+"""Rows in segments: state that grows at one end and is let go at the other, each part of it written once.
+
+For windows that keep rows over many micro-batches: a batch writes the rows it added, and not those that were there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import pyarrow as pa
+
+from windowpane.core import blob
+from windowpane.core.rows import concat, plain
+
+DIGEST = "#"
+"""Stands in the name of an entry before the digest of its content: under one name there is only ever one content."""
+SEGMENT_ROWS = 50_000
+"""A segment with fewer rows takes in the next ones too, so that small micro-batches do not leave many segments."""
+
+
+@dataclass
+class _Segment:
+    number: int
+    rows: pa.RecordBatch
+    dead: int = 0
+    """Rows at the front of what is written that are not needed any more."""
+    entry: str | None = None
+    """The name under which it is written; None: it has changed since."""
+
+
+class SegmentedRows:
+    """Rows in one order; new ones come last, and those that come first are dropped first."""
+
+    def __init__(self) -> None:
+        self._segments: list[_Segment] = []
+        self._dropped: list[str] = []
+        self._next = 0
+        self._whole: pa.RecordBatch | None = None
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        self._whole, batch = None, plain(batch)
+        last = self._segments[-1] if self._segments else None
+        if last is not None and last.rows.num_rows < SEGMENT_ROWS:
+            self._rewrite(last, pa.concat_batches([last.rows, batch]))
+            return
+        self._segments.append(_Segment(self._next, batch))
+        self._next += 1
+
+    def rows(self) -> pa.RecordBatch | None:
+        """All rows as one batch; None when there are none."""
+        if self._whole is None:
+            self._whole = concat(segment.rows for segment in self._segments)
+        return self._whole
+
+    def drop_first(self, count: int) -> None:
+        """Let go of so many rows. A segment that was written is written anew when half of it is dead."""
+        if count and self._whole is not None:
+            self._whole = self._whole.slice(count) if count < self._whole.num_rows else None
+        while count and self._segments:
+            first = self._segments[0]
+            if count >= first.rows.num_rows:
+                count -= first.rows.num_rows
+                self._forget_entry(self._segments.pop(0))
+                continue
+            first.rows, first.dead = first.rows.slice(count), first.dead + count
+            if first.dead >= first.rows.num_rows or first.entry is None:
+                self._rewrite(first, first.rows)
+            return
+
+    def _rewrite(self, segment: _Segment, rows: pa.RecordBatch) -> None:
+        self._forget_entry(segment)
+        segment.rows, segment.dead, segment.entry = rows, 0, None
+
+    def _forget_entry(self, segment: _Segment) -> None:
+        if segment.entry is not None:
+            self._dropped.append(segment.entry)
+
+    def clear(self) -> None:
+        self.drop_first(len(self))
+
+    def __len__(self) -> int:
+        return sum(segment.rows.num_rows for segment in self._segments)
+
+    @property
+    def dead(self) -> int:
+        """Rows of the first entry that are to be left out when it is loaded."""
+        return self._segments[0].dead if self._segments else 0
+
+    def changed_entries(self) -> dict[str, bytes | None]:
+        """Segments that were not written yet, None for those that are gone."""
+        entries: dict[str, bytes | None] = dict.fromkeys(self._dropped)
+        for segment in self._segments:
+            if segment.entry is None:
+                data = blob.pack(blob.State({}, {"rows": segment.rows}))
+                segment.entry = f"{segment.number}{DIGEST}{blake2b(data, digest_size=16).hexdigest()}"
+                entries[segment.entry] = data
+        self._dropped = []
+        return entries
+
+    def load_entries(self, entries: dict[str, bytes], dead: int) -> None:
+        found = {int(name.partition(DIGEST)[0]): name for name in entries}
+        self._segments = [
+            _Segment(number, blob.unpack(entries[name]).batches["rows"], entry=name)
+            for number, name in sorted(found.items())
+        ]
+        self._dropped, self._whole, self._next = [], None, max(found, default=-1) + 1
+        if dead:
+            self._segments[0].rows, self._segments[0].dead = self._segments[0].rows.slice(dead), dead

@@ -1,0 +1,56 @@
+"""On which shard a row lives: which columns decide, and what every shard has to hear of. The same for every host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windowpane.core.windows import Hopping, Session, Sliding, Tumbling
+from windowpane.plan import physical
+from windowpane.plan.node import PlanNode, find
+from windowpane.plan.operators import find_aggregation, find_window
+from windowpane.plan.parts import ColumnUse
+
+
+@dataclass(frozen=True)
+class Placement:
+    """`route_by`: columns whose values decide on the shard. `broadcast`: every shard hears of every sliding trigger."""
+
+    route_by: tuple[str, ...] = ()
+    broadcast: bool = False
+    labels: tuple[str, ...] = ()
+    why_one: str = ""
+
+    def describe(self) -> str:
+        """For EXPLAIN."""
+        if not self.route_by:
+            return f"one: {self.why_one}"
+        return f"by {', '.join(self.labels)}" + (", every trigger is sent to all" if self.broadcast else "")
+
+
+def place(root: PlanNode) -> Placement:
+    """Windows that are cut by columns live where those columns say; a window over the whole stream lives in one shard.
+
+    A sliding window over the stream whose rows are grouped is cut by the groups: a shard that knows all triggers can
+    tell what its own groups were at each.
+    """
+    window, aggregation = find_window(root), find_aggregation(root)
+    keys = aggregation.keys if aggregation else ()
+    if window is None:
+        return Placement(why_one="rows are released in order over the whole stream")
+    if find(root, physical.PhysicalDedupe) is not None:
+        return Placement(why_one="duplicates are looked for in the whole stream")
+    if aggregation is not None and aggregation.max_groups is not None:
+        return Placement(why_one="max_groups counts the groups of the whole window")
+    if isinstance(window.spec, Tumbling | Hopping | Session):
+        return _by(keys) if keys else Placement(why_one="there are no groups")
+    if window.partition_by:
+        labels = {use.column: use.label for use in keys}
+        names = tuple(labels.get(name, name) for name in window.partition_by)
+        return Placement(window.partition_by, labels=names)
+    if isinstance(window.spec, Sliding) and keys:
+        return _by(keys, broadcast=True)
+    return Placement(why_one="the window is over the whole stream")
+
+
+def _by(keys: tuple[ColumnUse, ...], *, broadcast: bool = False) -> Placement:
+    return Placement(tuple(use.name for use in keys), broadcast, tuple(use.label for use in keys))

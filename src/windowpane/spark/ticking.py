@@ -1,0 +1,51 @@
+"""Time that passes without input: a source of its own that ticks, for plans in which something waits for the clock.
+
+Spark's timers are not enough. With them Spark runs micro-batches without input, but not after a restart until the
+first input comes, so that a deadline that has passed would wait. A tick is input: it is in the offset log like any
+other, wakes every shard with the timestamp that Spark has recorded for the batch, and is replayed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from windowpane.core.accounting import Accounting
+from windowpane.core.wire import pack_frames
+from windowpane.spark.near import CLOCK, PACKED, packed_batch, told_clock_us
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ORIGIN = -1
+"""Where a tick says it comes from; tasks of the source count from 0."""
+
+
+def ticking(spark: SparkSession, stage: TickStage, now: str) -> DataFrame:
+    """A packed row per shard for every micro-batch; a micro-batch for every second that passes without input.
+
+    `rate` counts the seconds since the query was first started, over all restarts: after a pause it ticks at once.
+    """
+    ticks = spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
+    return ticks.selectExpr(f"{now} AS {CLOCK}").mapInArrow(stage.run, PACKED)
+
+
+@dataclass(frozen=True)
+class TickStage:
+    """Picklable: mapInArrow calls `run` in a worker. Says the time to all shards, and nothing else."""
+
+    shard_ids: tuple[int, ...]
+    feedback: bool
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        clock_us = None
+        for batch in batches:
+            if batch.num_rows:
+                clock_us = int(batch.column(CLOCK)[0].as_py())
+        if clock_us is not None:
+            said_us = told_clock_us() if self.feedback else clock_us
+            payload = pack_frames([], Accounting(), clock_us=said_us, tallies={})
+            yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

@@ -1,0 +1,63 @@
+"""Cut into stages and spread over shards, a query gives step by step what it gives in one piece. No Spark needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracle import strategies as draw
+from tests.oracle.running import Move, Run, Scenario, push, results_of
+from tests.oracle.search import search
+from tests.oracle.spec import Aggregate, Query, Sliding, settings_of, sql_of
+from tests.spark.staged import Layout, staged
+from windowpane.plan.placement import place
+
+layouts = st.builds(Layout, st.integers(2, 4), st.integers(1, 3), st.booleans())
+
+
+def check_staged(scenario: Scenario, layout: Layout) -> None:
+    """Results as multisets, side rows by number, watermark and accounting."""
+    query = scenario.query
+    whole, cut = Run(query), Run(query)
+    cut.harness = staged(layout, sql_of(query), **settings_of(query))
+    for number, move in enumerate(scenario.moves):
+        wanted, got = (run.move(replace(move, restore=False)) for run in (whole, cut))
+        where = f"step {number} ({move.kind}) with {layout} of {scenario!r}"
+        assert sorted(map(repr, results_of(got, query))) == sorted(map(repr, results_of(wanted, query))), where
+        assert len(got.side) == len(wanted.side), where
+        assert got.watermark == wanted.watermark, where
+        assert got.accounting == wanted.accounting, where
+
+
+@st.composite
+def grouped_inside(draw_one: st.DrawFn) -> Query:
+    """Sliding windows over the stream, their rows grouped: every shard needs every trigger. Exact aggregates only."""
+    window = replace(draw_one(draw.sliding), partition_by=())
+    calls = draw_one(st.lists(draw.aggregates().filter(_exact), min_size=1, max_size=3))
+    keys = draw_one(st.sampled_from([("k",), ("n",), ("k", "n")]))
+    by_clock = draw_one(st.sampled_from([False, False, True]))
+    timing = {"by_clock": True} if by_clock else draw_one(draw.timings(window))
+    return Query(window, keys, tuple(calls), draw_one(draw.some_condition), **timing)
+
+
+def _exact(call: Aggregate) -> bool:
+    """The last ulps of a float may depend on how rows were cut."""
+    return call.column in (None, "a", "k", "x") and call.function not in ("avg", "stddev")
+
+
+@search(0.5)
+@given(draw.scenarios(grouped_inside()), layouts)
+def test_sliding_windows_over_the_stream_spread_over_shards(scenario: Scenario, layout: Layout) -> None:
+    check_staged(scenario, layout)
+
+
+def test_their_groups_are_what_they_are_spread_by() -> None:
+    """One trigger, two groups on two shards, each with a row of its own: both hear of it."""
+    query = Query(Sliding(5000), ("n",), (Aggregate("count"),))
+    run = Run(query)
+    assert place(run.harness.plan.physical).broadcast
+    rows = [{"ts": ts, "n": ts // 1000} for ts in (1000, 2000, 3000, 4000)]
+    moves = draw.numbered([push(rows), Move("end")])
+    check_staged(Scenario(query, moves), Layout(4))
