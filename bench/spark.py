@@ -2,6 +2,7 @@
 
     python bench/spark.py [--rows 20000000] [--cases tumbling-1k,hop-60-1] [--batches 2,5] [--json FILE]
 
+windowpane is measured twice: by Spark's reader, which is the way of any source, and with the columnar scan.
 Results are compared before any time is taken: windowpane, drained, against a Spark batch query over the same files.
 A figure is the median of rows per second over the micro-batches of a run, without the first two (warm-up) and the last.
 """
@@ -30,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from windowpane.config import SparkSettings
-from windowpane.connectors.sinks import CallableSink, MemorySink
+from windowpane.connectors.sinks import MemorySink, Sink, SinkBatch
 from windowpane.runtime import Pipeline
 from windowpane.spark.session import create_session
 
@@ -86,12 +87,13 @@ def write_data(folder: Path, rows: int, keys: int, per_second: int) -> None:
         pq.write_table(pa.table(columns), folder / f"{number:05}.parquet")
 
 
-def settings(case: Case, data: Path, files: int, checkpoint: Path) -> dict[str, object]:
+def settings(case: Case, data: Path, files: int, checkpoint: Path, scan: str = "columnar") -> dict[str, object]:
     return {
         "streams": {
             "bids": {
                 "format": "parquet", "path": str(data), "schema": SCHEMA,
                 "eventtime": {"column": "ts", "type": "timestamp"}, "options": {"maxFilesPerTrigger": files},
+                "scan": scan,
             }
         },
         "options": {
@@ -108,10 +110,19 @@ def settings(case: Case, data: Path, files: int, checkpoint: Path) -> dict[str, 
     }  # fmt: skip
 
 
-def run_windowpane(spark: SparkSession, case: Case, data: Path, files: int, scratch: Path) -> list[float]:
+class Discard(Sink):
+    """Takes the results and drops them, as Spark's noop sink does."""
+
+    def write(self, batch: SinkBatch) -> None:
+        batch.arrow()
+
+
+def run_windowpane(
+    spark: SparkSession, case: Case, data: Path, files: int, scratch: Path, *, scan: str = "spark"
+) -> list[float]:
     """Seconds of each micro-batch."""
-    sink = CallableSink("out", lambda frame, _batch: frame.write.format("noop").mode("append").save())
-    running = Pipeline.from_dict(settings(case, data, files, scratch / "wp"), sinks={"out": sink}).start(spark)
+    sink = Discard("out")
+    running = Pipeline.from_dict(settings(case, data, files, scratch / "wp", scan), sinks={"out": sink}).start(spark)
     running.wait()
     took = _seconds(running.transforms[0].query)
     running.stop()
@@ -120,6 +131,11 @@ def run_windowpane(spark: SparkSession, case: Case, data: Path, files: int, scra
 
 def _seconds(query: StreamingQuery) -> list[float]:
     return [each["durationMs"]["triggerExecution"] / 1000 for each in query.recentProgress if each["numInputRows"]]
+
+
+def run_scan(spark: SparkSession, case: Case, data: Path, files: int, scratch: Path) -> list[float]:
+    """The same with files read by the workers."""
+    return run_windowpane(spark, case, data, files, scratch, scan="columnar")
 
 
 def run_native(spark: SparkSession, case: Case, data: Path, files: int, scratch: Path) -> list[float]:
@@ -167,13 +183,16 @@ def rate(took: list[float], files: int) -> float:
     return files * FILE_ROWS / statistics.median(steady)
 
 
+ENGINES = {"spark": run_native, "windowpane": run_windowpane, "scan": run_scan}
+
+
 def main() -> None:
     arguments = _arguments()
     console = Console()
     os.environ.setdefault("SPARK_LOCAL_DIRS", tempfile.gettempdir())
     spark = create_session(SparkSettings(master="local[2]", config={"spark.driver.memory": "6g"}), 2)
     table = Table(title=f"M rows/s over {arguments.rows / 1e6:.0f} M rows, local[2]", title_justify="left")
-    for heading in ("query", "rows a batch", "Spark", "windowpane", "ratio", "goal"):
+    for heading in ("query", "rows a batch", "Spark", "windowpane", "ratio", "goal", "columnar scan", "ratio"):
         table.add_column(heading, justify="left" if heading == "query" else "right")
     measured = []
     for case in CASES:
@@ -185,6 +204,7 @@ def main() -> None:
         table.add_row(
             row["case"], f"{row['batch'] / 1e6:.1f} M", f"{row['spark'] / 1e6:.2f}", f"{row['windowpane'] / 1e6:.2f}",
             f"{ratio:.2f}x", f"{row['goal']:.1f}x {'met' if ratio >= row['goal'] else 'missed'}",
+            f"{row['scan'] / 1e6:.2f}", f"{row['scan'] / row['spark']:.2f}x",
         )  # fmt: skip
     console.print(table)
     if arguments.json:
@@ -204,7 +224,7 @@ def _measure(
         for millions in arguments.batches.split(","):
             files = round(float(millions) * 1e6 / FILE_ROWS)
             entry: dict[str, object] = {"case": case.name, "batch": files * FILE_ROWS, "goal": case.goal}
-            for engine, run in (("spark", run_native), ("windowpane", run_windowpane)):
+            for engine, run in ENGINES.items():
                 started = time.monotonic()
                 entry[engine] = rate(run(spark, case, data, files, scratch / f"{engine}-{millions}"), files)
                 entry[f"{engine}_seconds"] = round(time.monotonic() - started, 1)
