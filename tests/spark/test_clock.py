@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.clocked import TICKING, feed_running, repeated, wait_for, wait_until_empty
-from tests.spark.jobs import Job, Outcome, Query, assert_same, counted
+from tests.spark.jobs import Job, Outcome, Query, assert_same, counted, with_options
 
 pytestmark = pytest.mark.spark
 
@@ -83,6 +83,22 @@ def test_a_graceful_end_does_not_wait_for_deadlines(spark: SparkSession, tmp_pat
     assert one.entries[-1].final
     assert counted(one.all_rows) == counted(three.all_rows)
     assert_same(one, repeated(query, PUSHES, one.entries))
+
+
+def test_a_setting_that_needs_the_clock_comes_later(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark goes on only with the sources it has begun with, so that no source of ticks comes to an old checkpoint."""
+    sql = "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 1)"
+    before = Query(sql, {"s": "ts BIGINT"})
+    job = Job(tmp_path, before)
+    job.feed([{"ts": 100}])
+    job.run(spark)
+    later = Job(tmp_path, with_options(before, idle_timeout="1h"))
+    later.fed = job.fed
+    later.feed([{"ts": 5000}])
+    assert [row["n"] for row in later.run(spark).all_rows] == [1]
+    assert "what does now (idle_timeout) is due only when rows come" in caplog.text
 
 
 def test_a_source_that_falls_silent_holds_nothing_back(spark: SparkSession, tmp_path: Path) -> None:

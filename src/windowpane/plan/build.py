@@ -11,9 +11,10 @@ from windowpane.plan.chain import resolve_chains
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.lower import lower
-from windowpane.plan.node import PlanNode
+from windowpane.plan.node import PlanNode, find
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
 from windowpane.plan.parts import SideRoute
+from windowpane.plan.physical import PhysicalWatermark
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import check_max_groups, dedupe_keys, side_notes
 from windowpane.plan.steps import PROCESSING_TIME, TimeChains
@@ -41,6 +42,12 @@ class Plan:
     @property
     def plan_id(self) -> str:
         return self.query.plan_id
+
+    @property
+    def ticks_for(self) -> tuple[str, ...]:
+        """What needs processing time to go on when no row comes."""
+        watermark = find(self.physical, PhysicalWatermark)
+        return watermark.ticks_for if watermark else ()
 
 
 def plan_query(

@@ -47,6 +47,7 @@ class Checkpoint:
         if known is None:
             count = shards or os.cpu_count() or 1
             said = {"format": FORMAT, "plan_id": plan.plan_id, "sql": plan.query.canonical, "shards": count}
+            said["ticks"] = bool(plan.ticks_for)
             write_whole(self.folder / "plan.json", json.dumps(said, indent=1))
             return count
         self._check_same(known, plan)
@@ -66,6 +67,11 @@ class Checkpoint:
             raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {self.folder}")
         self._check_same(known, plan)
         return int(str(known["shards"]))
+
+    def ticks(self) -> bool:
+        """Whether queries of this checkpoint have a source that ticks: Spark goes on only with the sources it knows."""
+        known = self._read("plan.json")
+        return bool(known and known.get("ticks"))
 
     def _check_same(self, known: dict[str, object], plan: Plan) -> None:
         if known.get("plan_id") == plan.plan_id:

@@ -77,7 +77,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
             shards = checkpoint.claimed(plan)
             prepare_session(spark, shards)
             sources = pipeline_sources(spark, pipeline.config, plan)
-            dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True)
+            dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, ticks=False)
             held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.last_committed())
             ordered = held.orderBy("operator", "start_us", "what", "shard")
             found[plan.transform] = [row.asDict() for row in ordered.collect()]

@@ -36,3 +36,13 @@ class Notices:
         if what not in self._said:
             self._said.add(what)
             _log.warning("transform `%s`: %s", self._name, text)
+
+
+def warn_of_no_ticks(plan: Plan) -> None:
+    """A setting that waits for the clock has come to a checkpoint whose queries have none."""
+    _log.warning(
+        "transform `%s`: its checkpoint was made when nothing waited for the clock, so that what does now (%s) is due "
+        "only when rows come; on an empty checkpoint folder it would be due at any time",
+        plan.transform,
+        ", ".join(plan.ticks_for),
+    )

@@ -22,7 +22,7 @@ from windowpane.runtime.checkpoint import Checkpoint, RunLock
 from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
-from windowpane.runtime.notices import Notices
+from windowpane.runtime.notices import Notices, warn_of_no_ticks
 from windowpane.runtime.routes import build_sinks, side_sinks
 from windowpane.runtime.running import RunningPipeline, RunningTransform
 from windowpane.runtime.sources import pipeline_sources
@@ -144,7 +144,12 @@ class Pipeline:
         stopping = threading.Event()
         sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         identified = any(sink.wants_identity for sink in sinks)
-        dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, identified=identified)
+        ticks = checkpoint.ticks()
+        dataflow = build_dataflow(
+            spark, plan, sources, shards=shards, feedback=True, ticks=ticks, identified=identified
+        )
+        if plan.ticks_for and not ticks:
+            warn_of_no_ticks(plan)
         aside = side_sinks(self.config, plan, self.sinks)
         routes = {name: (self._retrying(sink, stopping), documents) for name, (sink, documents) in aside.items()}
         for sink in sinks:

@@ -10,9 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
-from windowpane.plan import physical
 from windowpane.plan.build import Plan
-from windowpane.plan.node import find
 from windowpane.plan.operators import time_sources
 from windowpane.plan.scan import ColumnarScan
 from windowpane.spark.event_times import NOW
@@ -48,11 +46,18 @@ class Sources:
 
 
 def build_dataflow(
-    spark: SparkSession, plan: Plan, sources: Sources, *, shards: int, feedback: bool, identified: bool = False
+    spark: SparkSession,
+    plan: Plan,
+    sources: Sources,
+    *,
+    shards: int,
+    feedback: bool,
+    ticks: bool,
+    identified: bool = False,
 ) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before.
 
-    `identified`: a sink wants to know which emission a row is.
+    `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
     """
     if plan.scan is not None and sources.files is not None and feedback:
         scan = file_scan(plan.scan, time_sources(plan.physical))
@@ -69,8 +74,7 @@ def build_dataflow(
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
     ids = shard_ids(spark, shards)
     near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
-    watermark = find(plan.physical, physical.PhysicalWatermark)
-    if watermark is not None and watermark.ticks_for:
+    if ticks:
         near = near.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
     emitted = emission_schema(operators, stages.complete_rows(empty, 0).schema)
