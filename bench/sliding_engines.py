@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.nexmark.flink_tables import SETTINGS
 from bench.nexmark.processes import ROOT, execute
-from windowpane.connectors.sinks import CallableSink, Sink
+from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.plan.build import Plan
 from windowpane.plan.logical import LogicalSink
 from windowpane.plan.lower import lower
@@ -104,11 +104,17 @@ def _unfused(plan: Plan) -> Plan:
     return replace(plan, physical=share_inputs(lower(plan.optimized, plan.timing, plan.query.relation)))
 
 
+class Discard(Sink):
+    """Takes the results and drops them, as Spark's noop and Flink's blackhole do."""
+
+    def write(self, batch: SinkBatch) -> None:
+        batch.arrow()
+
+
 def windowpane_rate(spark: SparkSession, load: Load, scratch: Path, *, fused: bool) -> float:
     """Rows per second from the end of the first micro-batch, in which everything starts, to the end of the last."""
     ends: list[tuple[float, Entry]] = []
-    sink = CallableSink("out", lambda frame, _batch: frame.write.format("noop").mode("append").save())
-    running = pipeline(load, scratch, sink, fused=fused).start(
+    running = pipeline(load, scratch, Discard("out"), fused=fused).start(
         spark, watch=lambda _, entry: ends.append((time.monotonic(), entry))
     )
     running.wait()
