@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.spark.staged import Layout, StagedChain, staged
+from windowpane.core.frames import Frame, WindowRows
+from windowpane.core.operators import sliding
+from windowpane.core.operators.base import Operator
+from windowpane.core.operators.row_windows import window_rows
 from windowpane.spark.far import Shard
 from windowpane.testing import Harness
 
@@ -67,3 +72,35 @@ def test_processing_time(name: str) -> None:
         assert held(harness) <= 20 * (LOOKBACK_S + LOOKAHEAD_S + 1), f"step {step}"
     harness.advance_clock(LOOKBACK_S + LOOKAHEAD_S + 1)
     assert held(harness) == 0
+
+
+class Probe(Operator):
+    """Notes how many frames had been made when it got each."""
+
+    def __init__(self, made: Counter[str]) -> None:
+        super().__init__()
+        self.made, self.seen = made, list[int]()
+
+    def on_window_rows(self, frame: WindowRows) -> list[Frame]:
+        self.seen.append(self.made["frames"])
+        return []
+
+
+def test_rows_of_windows_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is in many windows. What comes after has worked on some of them before the next are made."""
+    made: Counter[str] = Counter()
+
+    def counting(*given: Any) -> WindowRows:
+        made["frames"] += 1
+        return window_rows(*given)
+
+    monkeypatch.setattr(sliding, "window_rows", counting)
+    monkeypatch.setattr(sliding, "CHUNK", 100)
+    harness = Harness(QUERIES["unfused"], streams={"s": STREAM}, options=BY_EVENT)
+    probe = Probe(made)
+    harness._chain.operators[-1] = probe
+    rng = random.Random(3)
+    for step in range(8):
+        harness.push(rows_of(step, rng))
+    assert len(probe.seen) > 10
+    assert probe.seen == list(range(1, len(probe.seen) + 1))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, SideRows, Watermark
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Operator, through
 from windowpane.errors import StateError
 
 
@@ -54,10 +54,7 @@ class Chain:
 
     def _run(self, frames: list[Frame]) -> BatchResult:
         buffered_before = self._buffered()
-        out = frames
-        for operator in self.operators:
-            out = [given for frame in out for given in operator.on_frame(frame)]
-        return self._result(out, buffered_before)
+        return self._result(through(self.operators, frames), buffered_before)
 
     def _result(self, out: list[Frame], buffered_before: int) -> BatchResult:
         accounting = sum((operator.counts for operator in self.operators), Accounting())

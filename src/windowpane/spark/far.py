@@ -11,7 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
-from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.base import Holding, Operator, through
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.wire import pack_frames, unpack_frames
 from windowpane.spark.entries import read_entries, write_entries
@@ -101,8 +101,7 @@ class Shard:
     def _finish(
         self, frames: list[Frame], near: Accounting, clock_us: int, tallies: Counter[str]
     ) -> list[tuple[str, bytes]]:
-        for operator in self._operators:
-            frames = [given for frame in frames for given in operator.on_frame(frame)]
+        frames = through(self._operators, frames)
         counts = sum((operator.counts for operator in self._operators), near)
         counts.buffered = sum(operator.buffered() for operator in self._operators)
         results = [frame for frame in frames if isinstance(frame, Emissions) and frame.batch.num_rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from windowpane.core import blob
@@ -47,8 +48,8 @@ class Operator:
         self.watermark_us: int | None = None
         self.counts = Accounting()
 
-    def on_frame(self, frame: Frame) -> list[Frame]:
-        """Take one frame, give the frames that follow from it, in order."""
+    def on_frame(self, frame: Frame) -> Iterable[Frame]:
+        """Take one frame, give the frames that follow from it, in order, all of which the caller must take."""
         match frame:
             case Clock():
                 return self.on_clock(frame)
@@ -105,10 +106,10 @@ class Operator:
         self.watermark_us = frame.us
         return [frame]
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+    def on_batch_end(self, frame: BatchEnd) -> Iterable[Frame]:
         return [frame]
 
-    def on_end(self) -> list[Frame]:
+    def on_end(self) -> Iterable[Frame]:
         """Graceful end: emit everything that is open, then pass the signal on."""
         return [ControlSignal.END]
 
@@ -162,3 +163,15 @@ class Operator:
         own = outer.meta["own"]
         assert isinstance(own, dict)
         self.load(blob.State(own, outer.batches))
+
+
+def through(operators: Sequence[Operator], frames: Iterable[Frame]) -> list[Frame]:
+    """What comes out when frames go through operators in a row: each frame all the way, before the next one is made."""
+    for operator in operators:
+        frames = _through_one(operator, frames)
+    return list(frames)
+
+
+def _through_one(operator: Operator, frames: Iterable[Frame]) -> Iterator[Frame]:
+    for frame in frames:
+        yield from operator.on_frame(frame)

@@ -85,27 +85,26 @@ class SlidingOperator(Operator):
             self._told.append(frame.batch)
         return []
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        return [*self._fire(everything=False), frame]
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
+        yield from self._fire(everything=False)
+        yield frame
 
-    def on_end(self) -> list[Frame]:
-        frames = self._fire(everything=True)
+    def on_end(self) -> Iterator[Frame]:
+        yield from self._fire(everything=True)
         self._rows.clear()
-        return [*frames, ControlSignal.END]
+        yield ControlSignal.END
 
-    def _fire(self, *, everything: bool) -> list[Frame]:
-        told = self._take_told(everything=everything)
-        rows, frames = self._rows.rows(), list[Frame]()
+    def _fire(self, *, everything: bool) -> Iterator[Frame]:
+        """Windows that are due, some at a time: all their rows together may be far more than there is memory for."""
+        told, rows = self._take_told(everything=everything), self._rows.rows()
         if rows is None:
-            return frames
+            return
         due = self._waiting(rows) & (everything | self._covered(int64s(rows, c.TS)))
         if len(told) if self._broadcast else due.any():
             partitions = self._groups(rows, self._partition_by)
-            triggers = told if self._broadcast else self._own(rows, partitions, due)
-            frames = list(self._emit(rows, partitions, triggers))
+            yield from self._emit(rows, partitions, told if self._broadcast else self._own(rows, partitions, due))
         self._fresh, self._fired_us = 0, self.watermark_us
         self._trim(rows)
-        return frames
 
     def _waiting(self, rows: pa.RecordBatch) -> Bools:
         """Rows that trigger and have not fired: those of this micro-batch, and those the last one did not cover."""
