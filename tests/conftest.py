@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -16,4 +17,5 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 # One Java process serves the whole run, and reads its jars when it starts: those of Kafka have to be there by then.
 CONNECTOR = sorted((Path(__file__).parents[1] / ".tools" / "kafka" / "connector").glob("*.jar"))
 if CONNECTOR:
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {','.join(map(str, CONNECTOR))} pyspark-shell")
+    jars = shlex.quote(",".join(map(str, CONNECTOR)))
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")

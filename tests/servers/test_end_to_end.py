@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from scripts.servers import connector_jars
 from tests.servers.world import Broker, Database, Job, aside, projected
+from windowpane.errors import SinkError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.postgres]
 
@@ -32,7 +33,7 @@ from windowpane.spark.ledger import Ledger
 
 write = Ledger.write
 def killed(self, entry):
-    if entry.batch_id == 2:
+    if entry.batch_id == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     write(self, entry)
 Ledger.write = killed
@@ -48,7 +49,7 @@ def settings(kafka: Broker, database: Database, topic: str, **sinks: Any) -> dic
         "side_output": aside("dlq", "error", "late"),
     }
     return {
-        "streams": {"t": kafka.stream(topic, SCHEMA, eventtime=TIMED, options={"maxOffsetsPerTrigger": 40})},
+        "streams": {"t": kafka.stream(topic, SCHEMA, eventtime=TIMED, options={"maxOffsetsPerTrigger": 60})},
         "options": {"eventtime.enabled": True},
         "transforms": {"q": transform},
         "sinks": {
@@ -90,20 +91,20 @@ def stored(database: Database, table: str = "totals") -> dict[tuple[int, str], t
 def test_killed_between_the_sink_and_its_ledger_entry(
     kafka: Broker, database: Database, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The database has batch 2, the checkpoint does not: it is processed again, and every row is there once."""
+    """The database has batch 1, the checkpoint does not: it is processed again, and every row is there once."""
     topic = kafka.topic("in", 2)
-    rows = some_rows(7, 200)
-    kafka.send(topic, rows[:100], partition=0)
-    kafka.send(topic, rows[100:], partition=1)
+    rows = some_rows(7, 160)
+    kafka.send(topic, rows[:80], partition=0)
+    kafka.send(topic, rows[80:], partition=1)
     job = Job(tmp_path, settings(kafka, database, topic))
     given = tmp_path / "settings.json"
     given.write_text(json.dumps(job.settings | {"spark": {"master": "local[2]", "jars": connector_jars()}}))
     command = [sys.executable, "-c", KILLED_BEFORE_ITS_LEDGER_ENTRY, str(given), str(tmp_path)]
     killed = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert [entry.batch_id for entry in job.entries()] == [0, 1]
+    assert [entry.batch_id for entry in job.entries()] == [0]
     written = database.rows("SELECT max(batch_id) AS last FROM windowpane_batches WHERE NOT side")
-    assert written == [{"last": 2}]
+    assert written == [{"last": 1}]
     before = database.rows("SELECT count(*) AS n FROM history")
 
     job.run(spark, drain=True)
@@ -115,6 +116,29 @@ def test_killed_between_the_sink_and_its_ledger_entry(
     assert projected(finals, "_window_id", "_group_key", "n", "s") == projected(
         database.rows("SELECT * FROM totals"), "_window_id", "_group_key", "n", "s"
     )
+
+
+def test_a_database_that_stays_away_stops_the_pipeline_which_then_resumes(
+    kafka: Broker, database: Database, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = kafka.topic("in", 1)
+    rows = some_rows(3, 40)
+    kafka.send(topic, rows)
+    given = settings(kafka, database, topic)
+    for name in ("totals", "history"):
+        given["sinks"][name]["retry"] = {"attempts": 2, "pause": "100ms"}
+    job = Job(tmp_path, given)
+    database.server.stop()
+    try:
+        with pytest.raises(SinkError) as failed:
+            job.run(spark)
+    finally:
+        database.server.start()
+    assert failed.value.code == "SINK_FAILED"
+    assert "sink `totals` could not take batch 0, tried 2 times" in failed.value.message
+    assert job.entries() == []
+    job.run(spark, drain=True)
+    assert stored(database) == totals_of(rows)
 
 
 def test_both_servers_restart_in_the_middle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from windowpane.errors import ConfigError, nearest
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})
 _SINK_OPTIONS = {"kafka": ("kafka.bootstrap.servers", "topic"), "postgres": ("url", "table")}
 _POSTGRES_OPTIONS = frozenset({"url", "table", "user", "password"})
+_POSTGRES_URL = re.compile(r"(jdbc:)?postgres(ql)?://|\s*\w+\s*=")
 _KAFKA_TOPICS = ("subscribe", "subscribePattern", "assign")
 
 Model = TypeVar("Model", bound=Settings)
@@ -112,13 +114,21 @@ class _Completeness:
         if sink.format != "postgres" and sink.mode == "update":
             hint = "files are only appended to; valid: append" if sink.format in FILE_FORMATS else "valid: append"
             self._add("BAD_CHOICE", f"`{key}.mode` cannot be `update` with format {sink.format}", hint, f"{key}.mode")
-        for option in sorted(sink.options.keys() - _POSTGRES_OPTIONS) if sink.format == "postgres" else ():
-            valid = nearest(option, _POSTGRES_OPTIONS)
-            hint = f"valid, nearest first: {valid}; others go into the url: ?sslmode=require"
-            self._add("UNKNOWN_KEY", f"`{key}.options` has no key `{option}`", hint, f"{key}.options.{option}")
+        if sink.format == "postgres":
+            self._postgres_options(key, sink)
         for option in _SINK_OPTIONS.get(sink.format, ()):
             if option not in sink.options:
                 self._needs(key, f"options.{option}", sink.format)
+
+    def _postgres_options(self, key: str, sink: Sink) -> None:
+        for option in sorted(sink.options.keys() - _POSTGRES_OPTIONS):
+            valid = nearest(option, _POSTGRES_OPTIONS)
+            hint = f"valid, nearest first: {valid}; others go into the url: ?sslmode=require"
+            self._add("UNKNOWN_KEY", f"`{key}.options` has no key `{option}`", hint, f"{key}.options.{option}")
+        if "url" in sink.options and not _POSTGRES_URL.match(str(sink.options["url"])):
+            hint = 'write it like postgresql://user@host:5432/database, and the password as password = "${NAME}"'
+            message = f"`{key}.options.url` is no address of a PostgreSQL database"
+            self._add("BAD_URL", message, hint, f"{key}.options.url")
 
     def _needs(self, key: str, missing: str, format_: str) -> None:
         message = f"`{key}` needs the key `{missing}`, because its format is {format_}"
