@@ -32,6 +32,7 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
+log.retention.ms=-1
 num.partitions=1
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
