@@ -1,5 +1,8 @@
 """A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
 compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills.
+
+Beside it runs a query with side outputs of every kind, late rows read again: each row of the input must be in its
+results or in one of its side outputs, and that once.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ PIPELINE = """
 [streams.s]
 format = "json"
 path = "data"
-schema = "ts BIGINT, k STRING, v BIGINT"
+schema = "ts BIGINT, k STRING, v BIGINT, id BIGINT, key BIGINT"
 eventtime = { column = "ts", type = "unixtimestamp_ms", strict = true }
 options = { maxFilesPerTrigger = 1 }
 
@@ -42,6 +45,23 @@ sink = "results"
 side_output.late = { sink = "aside", include_original = true }
 side_output.error = { sink = "aside", include_original = true }
 
+[transforms.every]
+sql = "SELECT k, collect_list(id) AS ids, window_start FROM s WHERE v >= 0 GROUP BY tumblingwindow('ss', 3), k"
+sink = "every"
+dedupe = { key = ["key"], within = "1h" }
+limits = { max_groups = 4 }
+[transforms.every.side_output]
+late = { sink = "reinject", enable_reinject = true, max_reinjections = 1, then = "rest", include_original = true }
+error = { sink = "rest", include_original = true }
+duplicate = { sink = "rest", include_original = true }
+evicted = { sink = "rest", include_original = true }
+
+[sinks.every]
+format = "json"
+path = "every"
+[sinks.rest]
+format = "json"
+path = "rest"
 [sinks.results]
 format = "json"
 path = "results"
@@ -78,15 +98,19 @@ def make_job(folder: Path, seed: int, files: int) -> Path:
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
     (folder / "data").mkdir(parents=True)
     for number in range(files):
-        rows = [
-            {"ts": 2000 * number + rng.randrange(-8000, 2000), "k": f"k{rng.randrange(6)}", "v": rng.randrange(100)}
-            for _ in range(50)
-        ]
+        rows = [make_row(rng, number, 50 * number + each) for each in range(50)]
         path = folder / "data" / f"{number:06}.json"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{broken\n", encoding="utf-8")
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"{{broken {number}\n", encoding="utf-8")
         os.utime(path, (FIRST_FILE_TIME + number,) * 2)
     (folder / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
     return folder
+
+
+def make_row(rng: random.Random, file: int, number: int) -> dict[str, object]:
+    """`id` is a row's own, `key` may be that of a row before it."""
+    key = rng.randrange(number + 1) if rng.random() < 0.1 else number
+    ts = 2000 * file + rng.randrange(-8000, 2000)
+    return {"ts": ts, "k": f"k{rng.randrange(6)}", "v": rng.randrange(100), "id": number, "key": key}
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
@@ -136,7 +160,8 @@ def torture(folder: Path, kills: int, seed: int, files: int = 10) -> Verdict:
             break
         came.append(point)
     run_to_end(killed)
-    return Verdict(came, [*compare(output(calm), output(killed)), *unfinished(killed)])
+    accounts = [f"{run.name}: {line}" for run in (calm, killed) for line in account(run)]
+    return Verdict(came, [*compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
 
 
 def output(folder: Path) -> Output:
@@ -152,6 +177,27 @@ def output(folder: Path) -> Output:
     return found
 
 
+def account(folder: Path) -> list[str]:
+    """Every line of the input against the union of results and side outputs."""
+    read = Counter(line if line.startswith("{broken") else json.loads(line)["id"] for line in _lines(folder / "data"))
+    found = Counter(id_ for line in _lines(folder / "every") for id_ in json.loads(line)["ids"])
+    kinds: Counter[str] = Counter(main=found.total())
+    for line in _lines(folder / "rest"):
+        record = json.loads(line)
+        kinds[record["kind"]] += 1
+        event = record["original_event"]
+        found[event["_corrupt_record"] if "_corrupt_record" in event else event["id"]] += 1
+    lines = [f"row {row} is lost" for row in (read - found).elements()]
+    lines += [f"row {row} is there too often" for row in (found - read).elements()]
+    missing = {"main", "late", "error", "duplicate", "evicted"} - kinds.keys()
+    return lines + [f"there are no {kind} rows: {dict(kinds)}" for kind in sorted(missing)]
+
+
+def _lines(folder: Path) -> list[str]:
+    files = sorted(path for path in folder.glob("*.json") if not path.name.startswith((".", "_")))
+    return [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def compare(wanted: Output, got: Output) -> list[str]:
     lines = []
     for batch in sorted(wanted.keys() | got.keys()):
@@ -163,7 +209,8 @@ def compare(wanted: Output, got: Output) -> list[str]:
 
 def unfinished(folder: Path) -> list[str]:
     """What should not be left lying about."""
-    return [f"{path.relative_to(folder)} is left" for path in folder.glob("*/_staging/*")]
+    left = [*folder.glob("*/_staging/*"), *folder.glob("state/*/outbox/*/*"), *folder.glob("state/*/reinject/*/*.json")]
+    return [f"{path.relative_to(folder)} is left" for path in left]
 
 
 def main() -> int:
@@ -177,7 +224,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         verdict = torture(Path(folder), given.kills, seed, given.files)
     print(f"killed at batches {verdict.killed}")
-    print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row once")
+    print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
     return 1 if verdict.differences else 0
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from windowpane.errors import PlanError
 from windowpane.plan import eventtime
 from windowpane.plan.eventtime import EventtimeParser, builtin_types
+from windowpane.testing import Harness
 
 FAILED = object()
 
@@ -191,3 +192,27 @@ def test_registry() -> None:
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("registered: unixtimestamp_")
     assert "epoch_days" not in eventtime.list()
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"), [("now()", "does not mention {column}"), ("{column} +* 2", "cannot be used")]
+)
+def test_a_type_of_ones_own_that_cannot_be_used_is_refused_when_the_query_is_planned(
+    template: str, problem: str
+) -> None:
+    streams = {"s": {"schema": "ts BIGINT", "eventtime": {"column": "ts", "type": "mine"}}}
+    options = {"eventtime": {"enabled": True, "types": {"mine": template}}}
+    with pytest.raises(PlanError) as refused:
+        Harness("SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10)", streams=streams, options=options)
+    assert refused.value.code == "BAD_EVENTTIME_TYPE"
+    assert problem in refused.value.message
+    assert refused.value.key == "streams.s.eventtime.type"
+
+
+def test_a_type_of_ones_own_in_the_harness_by_its_template() -> None:
+    streams = {"s": {"schema": "ts BIGINT", "eventtime": {"column": "ts", "type": "minutes", "strict": True}}}
+    options = {"eventtime": {"enabled": True, "types": {"minutes": "{column} * 60000000"}}}
+    sql = "SELECT window_start, count(*) AS n FROM s GROUP BY tumblingwindow('mi', 1)"
+    step = Harness(sql, streams=streams, options=options).push([{"ts": 1}, {"ts": 3}, {"ts": 2**62}, {"ts": None}])
+    assert [(row["window_start"], row["n"]) for row in step.rows] == [(dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC), 1)]
+    assert [record["reason"] for record in step.side] == ["event_time_parse", "event_time_null"]

@@ -11,9 +11,9 @@ from bench.torture import compare, torture
 pytestmark = pytest.mark.spark
 
 
-def test_three_kills_of_the_driver(tmp_path: Path) -> None:
-    verdict = torture(tmp_path, kills=3, seed=11, files=6)
-    assert len(verdict.killed) == 3
+def test_ten_kills_of_the_driver_with_side_outputs(tmp_path: Path) -> None:
+    verdict = torture(tmp_path, kills=10, seed=11, files=6)
+    assert len(verdict.killed) == 10
     assert not verdict.differences
 
 

@@ -99,6 +99,16 @@ def test_other_shards_and_another_query_are_refused(tmp_path: Path) -> None:
     assert "'4s'" in differing[1]
 
 
+def test_a_route_to_reinject_cannot_come_or_go(tmp_path: Path) -> None:
+    """Before Spark starts, which would say that the number of sources has changed."""
+    again = replace(TUMBLING, transform={"side_output": {"error": {"sink": "reinject"}}})
+    first = Job(tmp_path, again).pipeline()
+    first.checkpoint(first.plans[0]).claim(first.plans[0], 2)
+    with pytest.raises(StateError, match="was made with a route to `reinject`") as refused:
+        Job(tmp_path, TUMBLING).pipeline().start()
+    assert refused.value.code == "CHECKPOINT_REINJECT"
+
+
 def test_a_crash_between_sink_and_commit_leaves_one_copy(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's last commit is taken back: the batch is processed again, over what it has written."""
     job = Job(tmp_path, TUMBLING).feed_all(BATCHES)

@@ -5,12 +5,16 @@ State goes through its entries after every micro-batch, and frames through the w
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 
 from tests.cases.loader import CASES, Case, CaseQuery, differences, load_cases, run_case
 from tests.spark.staged import Layout, staged
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.reports import open_windows
+from windowpane.testing import Harness
 
 ALL = load_cases()
 LAYOUTS = [*(Layout(shards, feedback=True) for shards in (1, 2, 7)), Layout(2, feedback=False)]
@@ -35,3 +39,43 @@ def test_a_window_with_groups_in_several_shards_is_open_once() -> None:
     assert len(metas) == 3
     assert all(meta["open_stretches"] for meta in metas)
     assert open_windows(metas) == 2, "[5, 15) and [10, 20): the watermark is at 11"
+
+
+SHARING = {
+    "tumblingwindow('ss', 5), k": True,
+    "sessionwindow('ss', 2), k": True,
+    "slidingwindow('ss', 3) OVER (PARTITION BY k), k": True,
+    "tumblingwindow('ss', 5), v": False,
+}
+
+
+@pytest.mark.parametrize(("window", "spread"), SHARING.items())
+def test_dedupe_is_spread_over_shards_by_what_it_shares_with_the_groups(window: str, spread: bool) -> None:
+    """And gives the same as in one shard. Without a shared column both keys would need a shuffle of their own."""
+    sql = f"SELECT count(*) AS n, sum(v) AS s FROM s GROUP BY {window}"
+    streams = {
+        "s": {"schema": "ts BIGINT, k BIGINT, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}
+    }
+    transform = {"dedupe": {"key": ["ts", "k"], "within": "4s"}}
+    arguments = {"streams": streams, "options": {"eventtime.enabled": True}, "transform": transform}
+    rng = random.Random(3)
+    batches = [
+        [{"ts": 100 * rng.randrange(20 * part, 20 * part + 40), "k": rng.randrange(4), "v": 1} for _ in range(60)]
+        for part in range(4)
+    ]
+    one, many = Harness(sql, **arguments), staged(Layout(3, feedback=True), sql, **arguments)  # type: ignore[arg-type]
+    duplicates = 0
+    for rows in batches:
+        wanted, got = one.push(rows), many.push(rows)
+        duplicates += wanted.accounting.duplicate
+        assert wanted.accounting == got.accounting
+        assert Counter(map(str, wanted.rows)) == Counter(map(str, got.rows))
+        assert Counter(map(str, _timeless(wanted.side))) == Counter(map(str, _timeless(got.side)))
+    assert duplicates > 10
+    metas = [unpack_frames(report)[2] for report in many._chain.reports]  # type: ignore[attr-defined]
+    holding = sum(int(str(meta["state_bytes"])) > 2000 for meta in metas)
+    assert (holding > 1) is spread
+
+
+def _timeless(records: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [record | {"processing_time": None} for record in records]

@@ -121,6 +121,12 @@ def run(
         typer.Option("--trigger", metavar="WHEN", help="as_fast_as_possible, available_now, or an interval: 10s."),
     ] = None,
     transform: TransformName = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: a free port."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line per micro-batch, and a last one.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -128,7 +134,7 @@ def run(
     with reporting(as_json=as_json, debug=debug, as_lines=True):
         from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
 
-        run_pipeline(pipeline, RunOptions(transform, trigger, drain=drain, as_json=as_json))
+        run_pipeline(pipeline, RunOptions(transform, trigger, metrics_port, drain=drain, as_json=as_json))
 
 
 @app.command(epilog="Examples:\n\n  windowpane status\n\n  windowpane status jobs/pipeline.toml --json")

@@ -40,6 +40,7 @@ def status_line(name: str, transform: Mapping[str, Any]) -> str:
     parts += [f"{transform['open_windows']:,} open", f"{totals['late']:,} late", f"{totals['error']:,} errors"]
     if transform["watermark_us"] is not None:
         parts.append(f"at {instant(transform['watermark_us'])[11:19]}, {lag(transform['watermark_lag_us'])}")
+    parts += side_troubles(transform)
     parts.append(f"batch {transform['batch_id']}: {transform['seconds']:.1f} s")
     return " · ".join(parts)
 
@@ -59,6 +60,14 @@ def lag(us: int) -> str:
         if seconds >= 2 * size:
             return f"{math.floor(seconds / size):,} {unit} behind"
     return f"{seconds:.0f} s behind" if seconds >= 10 else f"{seconds:.1f} s behind"
+
+
+def side_troubles(transform: Mapping[str, Any]) -> list[str]:
+    """Side rows that were dropped, and sinks that are away with what waits for them."""
+    dropped = sum(transform.get("sums", {}).get("dropped", {}).values())
+    away = {name: told for name, told in transform.get("side_sinks", {}).items() if not told["up"]}
+    waiting = [f"{name} away, {told['waiting']:,} wait" for name, told in away.items()]
+    return ([f"{dropped:,} dropped"] if dropped else []) + waiting
 
 
 def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, str]) -> Table:

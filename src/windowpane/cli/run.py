@@ -32,6 +32,7 @@ class RunOptions:
 
     transform: str | None = None
     trigger: str | None = None
+    metrics_port: int | None = None
     drain: bool = False
     as_json: bool = False
 
@@ -47,7 +48,7 @@ def run_pipeline(path: Path | None, options: RunOptions) -> None:
     progress.say("starting Spark …")
     from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415  # after the plan: mistakes need no Spark
 
-    pipeline = Pipeline(config, plans, trigger=trigger)
+    pipeline = Pipeline(config, plans, trigger=trigger, metrics_port=options.metrics_port)
     with redirect_stdout(progress.stdout):
         outcome, board = _run(pipeline, progress, drain=options.drain)
     _conclude(config, outcome, board, as_json=options.as_json)
@@ -60,6 +61,8 @@ def _run(pipeline: Pipeline, progress: Progress, *, drain: bool) -> tuple[Outcom
         running = pipeline.start(watch=progress.heard)
         with signals() as asked_to_stop:
             progress.watch(running.board)
+            if running.metrics is not None:
+                progress.say(f"metrics: {running.metrics.url}")
             requests = Requests(pipeline.folder)
             outcome = supervise(running, requests, asked_to_stop=asked_to_stop, drain=drain, tick=progress.tick)
     finally:

@@ -79,4 +79,21 @@ def _transform(name: str, each: dict[str, Any]) -> str:
         "accounting": places or "no rows yet",
         "": proof(totals),
     }
+    rows |= _more(each)
     return "\n".join(["", name, *(f"  {label:<14}{text}" for label, text in rows.items())])
+
+
+def _more(each: dict[str, Any]) -> dict[str, str]:
+    """Where event times came from, if not all from one place; side rows and their sinks, if there are any."""
+    sums, more = each.get("sums", {}), dict[str, str]()
+    times = sums.get("times", {})
+    if len(times) > 1:
+        more["event times"] = ", ".join(f"{count:,} {source}" for source, count in times.items())
+    if sums.get("reinjected"):
+        more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
+    if sums.get("dropped"):
+        more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
+    for name, told in each.get("side_sinks", {}).items():
+        state = "" if told["up"] else f", away: {told['error']}"
+        more[f"to {name}"] = f"{told['delivered']:,} delivered, {told['waiting']:,} waiting{state}"
+    return more

@@ -144,6 +144,7 @@ class _Completeness:
         for kind, route in transform.side_output.routes().items():
             place = f"{key}.side_output.{kind}.sink"
             self._sink_exists(route.sink, place, (METRICS_ONLY, REINJECT), hidden=route.hides("sink"))
+            self._sink_exists(route.then, f"{key}.side_output.{kind}.then", (METRICS_ONLY,), hidden=route.hides("then"))
         return self._sql(key, transform)
 
     def _sink_exists(self, name: str, key: str, also: tuple[str, ...], *, hidden: bool) -> None:

@@ -97,6 +97,15 @@ class EventtimeOptions(Settings):
     )
 
 
+class MetricsOptions(Settings):
+    """Where the pipeline's metrics are served, for Prometheus."""
+
+    port: int | None = Field(
+        default=None, ge=0, le=65535, description="Serve metrics on this port, at /metrics. 0: a free one. Unset: none."
+    )
+    host: Text = Field(default="127.0.0.1", description='The address to listen on; "0.0.0.0": all of the machine.')
+
+
 class Options(Settings):
     """How the pipeline runs."""
 
@@ -128,6 +137,13 @@ class Options(Settings):
     max_rows_per_batch: int | None = Field(
         default=None, ge=1, description="The most rows a micro-batch takes in. Unset: grows with the backlog."
     )
+    max_side_backlog: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="The most side rows that wait for a sink that is away, for each sink of a transform. What is above "
+        "is dropped and counted.",
+    )
+    metrics: MetricsOptions = Field(default_factory=MetricsOptions, description="Metrics for Prometheus.")
 
 
 class Retry(Settings):

@@ -32,6 +32,23 @@ class Route(Settings):
         description='Rows per second; what is above is dropped and counted. "off": no limit.',
     )
     max_reinjections: int = Field(default=3, ge=1, description='How often one row may go round with sink = "reinject".')
+    then: Text = Field(
+        default=METRICS_ONLY,
+        description='With sink = "reinject": where rows go that went round as often as allowed, a sink\'s name or '
+        '"metrics_only".',
+    )
+
+    @model_validator(mode="after")
+    def _then_follows_reinject(self) -> Self:
+        if self.then != METRICS_ONLY and self.sink != REINJECT:
+            hint = 'remove `then`, or set sink = "reinject"'
+            raise refusal("BAD_VALUE", "`then` says where rows go after they were read again, which they are not", hint)
+        return self
+
+    @property
+    def last(self) -> str:
+        """Where rows of this kind end: a sink's name, or `metrics_only`."""
+        return self.then if self.sink == REINJECT else self.sink
 
 
 class LateRoute(Route):

@@ -20,7 +20,11 @@ from windowpane.errors import SinkError, gist
 WINDOW_ID, GROUP_KEY, EMIT_EPOCH, IS_FINAL = IDENTITY = ("_window_id", "_group_key", "_emit_epoch", "_is_final")
 """Columns that say which emission a result is; the group key is canonical JSON. For sinks that ask for them."""
 
-WHOLE_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+WHOLE_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 """Spark's options for JSON that says all there is: by itself it leaves NULLs out, and cuts times to milliseconds."""
 WHOLE_JSON_SQL = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in WHOLE_JSON.items()) + ")"
 """The same in SQL."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType, TimestampType
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import kafka
@@ -22,14 +22,26 @@ TEXT_FILES = ("json", "csv")
 FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
 DEFAULT_BYTES_PER_BATCH = str(256 * 1024 * 1024)
 """On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
+_BESIDE = (CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME)
+"""Columns that are no part of the row as the source has it."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark's binaryFile format has, and must be told."""
 
 
 def open_stream(
-    spark: SparkSession, name: str, stream: Stream, base: Path, *, max_rows: int | None, originals: bool
+    spark: SparkSession,
+    name: str,
+    stream: Stream,
+    base: Path,
+    *,
+    max_rows: int | None,
+    originals: bool,
+    queue: Path | None = None,
 ) -> DataFrame:
-    """A stream as Spark reads it, with what the stages need beside its own columns."""
+    """A stream as Spark reads it, with what the stages need beside its own columns.
+
+    `queue`: a folder of rows of this stream that are to be read again.
+    """
     format_name = stream.format or ""
     reader = spark.readStream.format(format_name).options(**_batch_options(stream, max_rows))
     if stream.schema_ and format_name != "kafka":
@@ -47,6 +59,8 @@ def open_stream(
     opened = kafka.load(reader, spark, name) if format_name == "kafka" else reader.load(path) if path else reader.load()
     stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
     decoded = kafka.decode(stamped, stream) if format_name == "kafka" and stream.schema_ else stamped
+    if queue is not None:
+        decoded = decoded.unionByName(_queued(spark, queue, decoded), allowMissingColumns=True)
     return _with_original(decoded, originals=originals)
 
 
@@ -65,6 +79,19 @@ def _make_folder(path: str | None) -> None:
     """A stream may wait for its first file."""
     if path is not None and "://" not in path and not any(char in path for char in "*?["):
         Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
+    """Rows that were read before, as the JSON that `_with_original` made of them. A file is gone once it is read."""
+    queue.mkdir(parents=True, exist_ok=True)
+    fields = [field for field in like.schema if field.name != SOURCE_TIME]
+    reader = spark.readStream.format("json").schema(StructType([*fields, StructField(c.REINJECTIONS, IntegerType())]))
+    # What waits may be old, drafts are no rows, and the text of a corrupt record is a column like others here.
+    options = {"pathGlobFilter": "*.json", "maxFileAge": "3650d", "cleanSource": "delete"}
+    options["columnNameOfCorruptRecord"] = "_unreadable"
+    found = reader.options(**options).load(f"file://{queue.resolve()}")
+    stamps = [field for field in fields if field.name == "timestamp" and field.dataType == TimestampType()]
+    return found.withColumn(SOURCE_TIME, F.col("timestamp")) if stamps and SOURCE_TIME in like.columns else found
 
 
 def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | None) -> StructType:
@@ -116,7 +143,7 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
     """The whole source row as JSON, or the text that could not be read, when a side output asks for it."""
     if not originals:
         return frame
-    own = [f"`{column}`" for column in frame.columns if column not in (CORRUPT, c.SHARD, SOURCE_TIME)]
+    own = [f"`{column}`" for column in frame.columns if column not in _BESIDE]
     whole = F.to_json(F.struct(*(F.col(column) for column in own)), WHOLE_JSON)
     if CORRUPT in frame.columns:
         place = [f"`{column}`" for column in kafka.PLACE if f"`{column}`" in own and c.SHARD in frame.columns]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 
 from windowpane.errors import InternalError
 
@@ -23,6 +24,10 @@ class Accounting:
 
     def __add__(self, other: Accounting) -> Accounting:
         return Accounting(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    def less(self, places: Mapping[str, int]) -> Accounting:
+        """The same with fewer rows in these places."""
+        return replace(self, **{name: getattr(self, name) - count for name, count in places.items()})
 
     def placed(self) -> int:
         """Rows that have found their one place."""

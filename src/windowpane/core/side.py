@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ MAX_GROUPS = "max_groups"
 DUPLICATE = "duplicate_key"
 OVERFLOW = "overflow"
 DECODE = "decode_error"
+SHOWN = 200
+"""So many characters of a value that cannot be read are told."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def side_batch(
         "original_event": _column(rows, c.EVENT, pa.null()),
         "error_detail": detail if isinstance(detail, pa.Array) else pa.repeat(pa.scalar(detail, pa.string()), count),
         "shard": _column(rows, c.SHARD, pa.string()),
+        "reinjections": _column(rows, c.REINJECTIONS, pa.int32()),
     }
     return pa.RecordBatch.from_pydict(fields)
 
@@ -82,13 +86,16 @@ def _group_key(rows: pa.RecordBatch, keys: Sequence[Key]) -> pa.Array:
 
 
 def to_records(batch: pa.RecordBatch, plan_id: str) -> list[dict[str, object]]:
-    """The records of ADR-0001 as dicts, every field filled, times in RFC 3339 with microseconds."""
+    """The records of ADR-0001 as dicts, every field filled, times in RFC 3339 with microseconds.
+
+    A row that was read again has `reinjections` too: how often.
+    """
     return [_record(row, plan_id) for row in batch.to_pylist()]
 
 
 def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
     start, end = row["window_start_us"], row["window_end_us"]
-    return {
+    record = {
         "kind": row["kind"],
         "reason": row["reason"],
         "event_time": _instant(row["event_us"]),
@@ -101,6 +108,7 @@ def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
         "plan_id": plan_id,
         "shard": _shard_number(row["shard"]),
     }
+    return record | {"reinjections": row["reinjections"]} if row["reinjections"] else record
 
 
 def _shard_number(shard: object) -> object:
@@ -127,6 +135,8 @@ def _jsonable(value: object) -> object:
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
         return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, bytes):
         return value.hex()
     return value

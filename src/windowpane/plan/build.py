@@ -16,7 +16,7 @@ from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_ph
 from windowpane.plan.parts import SideRoute
 from windowpane.plan.physical import PhysicalWatermark
 from windowpane.plan.scan import ColumnarScan, resolve_scan
-from windowpane.plan.settings import check_max_groups, dedupe_keys, side_notes
+from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, side_notes
 from windowpane.plan.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.timing import Timing, resolve_timing
 from windowpane.sql.query import BoundQuery, StreamRef
@@ -49,6 +49,11 @@ class Plan:
         watermark = find(self.physical, PhysicalWatermark)
         return watermark.ticks_for if watermark else ()
 
+    @property
+    def reinjects(self) -> bool:
+        """Whether side rows of some kind are read again."""
+        return _reinjects(self.optimized)
+
 
 def plan_query(
     bound: BoundQuery,
@@ -68,13 +73,19 @@ def plan_query(
     context = PlanContext(bound, streams, options, transform or Transform(), types, name)
     timing = resolve_timing(context)
     check_max_groups(context)
+    check_reinjection(context)
     chains = resolve_chains(context) if timing.mode == "event_time" else PROCESSING_TIME
     built = _Builder(context, timing, chains).sink()
     optimized, logical_rules = optimize_logical(built)
     physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
-    scan, scan_notes = resolve_scan(physical, streams)
+    scan, scan_notes = resolve_scan(physical, streams, reinjects=_reinjects(optimized))
     notes = timing.notes + side_notes(context, timing) + scan_notes
     return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes, types, scan)
+
+
+def _reinjects(root: PlanNode) -> bool:
+    sink = find(root, logical.LogicalSink)
+    return sink is not None and any(route.target == "reinject" for route in sink.routes)
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ class _Builder:
     def sink(self) -> logical.LogicalSink:
         transform = self.context.transform
         routes = tuple(
-            SideRoute(kind, route.sink, route.include_original, route.rate_limit, route.max_reinjections)
+            SideRoute(kind, route.sink, route.include_original, route.rate_limit, route.max_reinjections, route.then)
             for kind, route in transform.side_output.routes().items()
         )
         return logical.LogicalSink(self.result(), transform.sinks, routes)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windowpane.errors import PlanError, SqlError, nearest
+from windowpane.errors import PlanError, nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.guard import guard_of
 from windowpane.plan.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
-from windowpane.sql import error_guard
+from windowpane.sql import expression_problem
 from windowpane.sql.query import Column, Expr, StreamRef
 
 METADATA_COLUMNS = ("received_at", "@timestamp")
@@ -112,11 +112,9 @@ def _fitting_type(context: PlanContext, column: Column, name: str, key: str) -> 
 
 def _check_template(context: PlanContext, name: str, template: str, column: Column, key: str) -> None:
     """The SQL of a user's type can be read, and reads the column."""
-    try:
-        error_guard(template.replace("{column}", quote(column.name)), {column.name: column.type})
-        problem = None if "{column}" in template else "it does not mention {column}"
-    except SqlError as error:
-        problem = error.message
+    problem = expression_problem(template.replace("{column}", quote(column.name)))
+    if problem is None and "{column}" not in template:
+        problem = "it does not mention {column}"
     if problem is not None:
         raise context.error(
             "BAD_EVENTTIME_TYPE", f"the expression of eventtime.type `{name}` cannot be used: {problem}: {template}",

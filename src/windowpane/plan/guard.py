@@ -31,6 +31,33 @@ def row_error(columns: Sequence[InputColumn], known: Sequence[Column]) -> Expr |
     return _as_expr(_guarded(where, guards, types))
 
 
+def row_error_detail(columns: Sequence[InputColumn], known: Sequence[Column]) -> str | None:
+    """For a row that `row_error` refuses: which expression cannot be computed."""
+    types = _types(known)
+    filters = {column.name.removesuffix("_f"): column.expr for column in columns if column.role == "filter"}
+    conditions = [
+        filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None for column in columns
+    ]
+    ordered = sorted(zip(columns, conditions, strict=True), key=lambda pair: pair[0].role != "where")
+    return _first(_guarded(condition, [_blamed(column.expr, types)], types) for column, condition in ordered)
+
+
+def error_detail(exprs: Iterable[Expr], known: Sequence[Column]) -> str | None:
+    """The same for any expressions, in order."""
+    types = _types(known)
+    return _first(_blamed(expr, types) for expr in exprs)
+
+
+def _blamed(expr: Expr, types: Types) -> str | None:
+    guard = guard_of(expr, types)
+    return f"CASE WHEN ({guard}) IS NOT NULL THEN 'cannot compute {in_words(expr.text)}' END" if guard else None
+
+
+def in_words(text: str) -> str:
+    """SQL inside a SQL string; quotes and backslashes would end it in one dialect or the other."""
+    return text.replace("\\", "/").replace("'", '"')
+
+
 def branch_error(projection: Iterable[tuple[str, Expr]], where: Expr | None, known: Sequence[Column]) -> Expr | None:
     """The error of one branch of a union, over its stream's columns."""
     types = _types(known)

@@ -110,7 +110,7 @@ class _Lowering:
     def project(self, child: PlanNode) -> PlanNode:
         columns = input_columns(self.root)
         where = WHERE if any(column.role == "where" for column in columns) else None
-        original = any(route.include_original for route in self.root.routes)
+        original = any(route.include_original or route.target == "reinject" for route in self.root.routes)
         return physical.PhysicalProject(child, columns, where, row_error(columns, self.relation.columns), original)
 
     def source(self, node: PlanNode) -> PlanNode:

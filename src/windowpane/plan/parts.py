@@ -113,12 +113,14 @@ class SideRoute:
     include_original: bool
     rate_limit: int | None
     max_reinjections: int | None
+    then: str = "metrics_only"
 
     def describe(self) -> str:
         original = " with original" if self.include_original else ""
         limited = self.rate_limit is not None and self.target != "metrics_only"
         limit = f" at most {self.rate_limit}/s" if limited else ""
-        return f"{self.kind}->{self.target}{original}{limit}"
+        rounds = f" {self.max_reinjections} times then->{self.then}" if self.target == "reinject" else ""
+        return f"{self.kind}->{self.target}{rounds}{original}{limit}"
 
 
 def labels(columns: tuple[ColumnUse, ...]) -> tuple[str, ...]:

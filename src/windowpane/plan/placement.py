@@ -8,7 +8,7 @@ from windowpane.core.windows import Hopping, Session, Sliding, Tumbling
 from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation, find_window
-from windowpane.plan.parts import ColumnUse
+from windowpane.plan.parts import ColumnUse, WindowPlan
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,11 @@ def place(root: PlanNode) -> Placement:
     keys = aggregation.keys if aggregation else ()
     if window is None:
         return Placement(why_one="rows are released in order over the whole stream")
-    if find(root, physical.PhysicalDedupe) is not None:
-        return Placement(why_one="duplicates are looked for in the whole stream")
     if aggregation is not None and aggregation.max_groups is not None:
         return Placement(why_one="max_groups counts the groups of the whole window")
+    dedupe = find(root, physical.PhysicalDedupe)
+    if dedupe is not None:
+        return _shared_with_dedupe(dedupe, window, keys)
     if isinstance(window.spec, Tumbling | Hopping | Session):
         return _by(keys) if keys else Placement(why_one="there are no groups")
     if window.partition_by:
@@ -50,6 +51,18 @@ def place(root: PlanNode) -> Placement:
     if isinstance(window.spec, Sliding) and keys:
         return _by(keys, broadcast=True)
     return Placement(why_one="the window is over the whole stream")
+
+
+def _shared_with_dedupe(dedupe: physical.PhysicalDedupe, window: WindowPlan, keys: tuple[ColumnUse, ...]) -> Placement:
+    """By the columns that dedupe compares too: rows that agree in either key agree in these, and meet in one shard."""
+    compared = {use.column: use.label for use in dedupe.keys}
+    if isinstance(window.spec, Tumbling | Hopping | Session):
+        shared = tuple(use for use in keys if use.column in compared)
+        names, labels = tuple(use.name for use in shared), tuple(use.label for use in shared)
+    else:
+        names = tuple(name for name in window.partition_by if name in compared)
+        labels = tuple(compared[name] for name in names)
+    return Placement(names, labels=labels, why_one="duplicates are looked for in the whole stream")
 
 
 def _by(keys: tuple[ColumnUse, ...], *, broadcast: bool = False) -> Placement:

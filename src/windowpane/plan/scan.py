@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
 from windowpane.plan import physical
+from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.steps import TimeStep, time_source
 from windowpane.sql import to_duckdb
@@ -45,6 +46,8 @@ class EventTimeColumn:
     strict: bool
     source: str
     """What such a time counts as, of TIME_SOURCES."""
+    type: str = ""
+    """What the type of event time is called, for people."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +75,24 @@ class ColumnarScan:
     """The column of the projection that says whether a row is kept."""
     original: bool
     """Side outputs keep original events."""
+    detail: str | None = None
+    """For a row that has an error, which expression is to blame: in DuckDB's SQL."""
 
 
-def resolve_scan(root: PlanNode, streams: Mapping[str, Stream]) -> tuple[ColumnarScan | None, tuple[str, ...]]:
+def resolve_scan(
+    root: PlanNode, streams: Mapping[str, Stream], *, reinjects: bool = False
+) -> tuple[ColumnarScan | None, tuple[str, ...]]:
     """The scan of a plan, if it has one, and what EXPLAIN says of it.
 
-    PlanError SCAN_IMPOSSIBLE where one is demanded, by setting or because Spark does not read the format.
+    PlanError SCAN_IMPOSSIBLE where one is demanded, by setting or because Spark does not read the format. `reinjects`:
+    side rows are read again, which Spark does.
     """
     asked = {name: stream for name in _streams(root) if (stream := streams.get(name)) is not None and _may(stream)}
     if not asked:
         return None, ()
     try:
+        if reinjects:
+            raise _Refused("side rows are read again beside it")  # noqa: TRY301
         scan = _chosen(root, streams)
     except _Refused as refused:
         _demand_none(asked, str(refused))
@@ -133,7 +143,7 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream]) -> ColumnarScan:
         computed.append(_computed("_error", project.error, types))
     return ColumnarScan(
         source.stream, str(stream.format), tuple(columns.values()), _event_time(timed, types) if timed else None,
-        plain, tuple(computed), project.where, project.original,
+        plain, tuple(computed), project.where, project.original, _detail(project, source, types),
     )  # fmt: skip
 
 
@@ -175,6 +185,13 @@ def _computed(name: str, expr: Expr, types: Mapping[str, str]) -> Computed:
         raise _Refused(unsure.message) from unsure
 
 
+def _detail(
+    project: physical.PhysicalProject, source: physical.PhysicalDataSource, types: Mapping[str, str]
+) -> str | None:
+    text = row_error_detail(project.columns, source.columns or ()) if project.error is not None else None
+    return None if text is None else _computed("_detail", Expr(text, "STRING"), types).text
+
+
 def _event_time(node: physical.PhysicalEventTime, types: Mapping[str, str]) -> EventTimeColumn | None:
     first, *rest = node.steps
     if first.origin == "processing_time":
@@ -187,7 +204,7 @@ def _event_time(node: physical.PhysicalEventTime, types: Mapping[str, str]) -> E
     readable = kind in INTEGRAL if unit_us is not None else kind in _INSTANTS.get(first.type, ())
     if not readable:
         raise _Refused(f"event time is {_shown(first)} of {kind or 'an expression'}")
-    return EventTimeColumn(column, unit_us, strict=first.on_failure == "error", source=time_source(first))
+    return EventTimeColumn(column, unit_us, first.on_failure == "error", time_source(first), first.type)
 
 
 def _shown(step: TimeStep) -> str:

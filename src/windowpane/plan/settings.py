@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windowpane.config import SideKind
+from windowpane.config import REINJECT, SideKind
 from windowpane.core.windows import Hopping, Tumbling
 from windowpane.errors import nearest
 from windowpane.plan.columns import find_column, quote
@@ -26,6 +26,25 @@ def check_max_groups(context: PlanContext) -> None:
     raise context.error(
         "MAX_GROUPS_NOT_APPLICABLE", f"`max_groups` cannot be kept here: {reason}",
         "remove it, or group by columns in a tumbling or hopping window", key=context.own_key("limits.max_groups"),
+    )  # fmt: skip
+
+
+def check_reinjection(context: PlanContext) -> None:
+    """A row that is read again must become one row again, of the stream it came from."""
+    routes = context.transform.side_output.routes()
+    asked = [kind for kind, route in routes.items() if route.sink == REINJECT]
+    names = [ref.name for ref in context.refs()]
+    if not asked:
+        return
+    if context.bound.relation.joins:
+        reason = "its rows come out of a join, which would multiply them"
+    elif len(set(names)) < len(names):
+        reason = "it reads a stream twice"
+    else:
+        return
+    raise context.error(
+        "UNSUPPORTED_ROUTE", f"the `{asked[0]}` rows of this query cannot be read again: {reason}",
+        "route them to a sink or metrics_only", key=context.own_key(f"side_output.{asked[0]}.sink"),
     )  # fmt: skip
 
 

@@ -164,8 +164,12 @@ def _side(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _route(route: SideRoute) -> str:
-    if route.target == "metrics_only":
-        return "counted, not kept"
     if route.target == "reinject":
-        return f"read again, at most {route.max_reinjections} times"
-    return f"to {route.target}" + (", with the original row" if route.include_original else "")
+        return f"read again, at most {route.max_reinjections} times, then {_end(route.then, route)}"
+    return _end(route.target, route)
+
+
+def _end(target: str, route: SideRoute) -> str:
+    if target == "metrics_only":
+        return "counted, not kept"
+    return f"to {target}" + (", with the original row" if route.include_original else "")

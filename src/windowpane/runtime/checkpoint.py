@@ -32,6 +32,16 @@ class Checkpoint:
     def ledger(self) -> Ledger:
         return Ledger(self.folder / "ledger")
 
+    @property
+    def outbox(self) -> Path:
+        """Side rows that wait for their sinks, a folder for each."""
+        return self.folder / "outbox"
+
+    @property
+    def reinject(self) -> Path:
+        """Side rows that wait to be read again, a folder for each stream."""
+        return self.folder / "reinject"
+
     def claim(self, plan: Plan, shards: int | None) -> int:
         """Make sure that this plan may run here, and give the number of shards its state has.
 
@@ -48,9 +58,11 @@ class Checkpoint:
             count = shards or os.cpu_count() or 1
             said = {"format": FORMAT, "plan_id": plan.plan_id, "sql": plan.query.canonical, "shards": count}
             said["ticks"] = bool(plan.ticks_for)
+            said["reinject"] = plan.reinjects
             write_whole(self.folder / "plan.json", json.dumps(said, indent=1))
             return count
         self._check_same(known, plan)
+        self._check_reinjection(known, plan)
         stored = int(str(known["shards"]))
         if shards is not None and shards != stored:
             raise StateError(
@@ -84,6 +96,17 @@ class Checkpoint:
             + "\n".join(f"  {line}" for line in changes),
             "run the query it was made with, or set another `checkpoint` folder",
         )
+
+    def _check_reinjection(self, known: dict[str, object], plan: Plan) -> None:
+        """Rows that are read again are a source of the query, and Spark does not let a checkpoint's sources change."""
+        before = bool(known.get("reinject", False))
+        if before != plan.reinjects:
+            was, now = ("with", "without") if before else ("without", "with")
+            raise StateError(
+                "CHECKPOINT_REINJECT",
+                f"the checkpoint {self.folder} was made {was} a route to `reinject`, and this pipeline is {now} one",
+                "keep the route as it was, or set another `checkpoint` folder",
+            )
 
     def finish(self, entry_id: int) -> None:
         """After a graceful end nothing starts here again."""

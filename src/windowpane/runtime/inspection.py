@@ -76,7 +76,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
                 continue
             shards = checkpoint.claimed(plan)
             prepare_session(spark, shards)
-            sources = pipeline_sources(spark, pipeline.config, plan)
+            sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
             dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, ticks=False)
             held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.last_committed())
             ordered = held.orderBy("operator", "start_us", "what", "shard")

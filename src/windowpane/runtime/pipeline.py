@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +16,8 @@ from windowpane.connectors.damage import damaged_files
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.errors import ConfigError, WindowpaneError
+from windowpane.observe.endpoint import MetricsEndpoint
+from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import plan_pipeline
@@ -23,7 +26,7 @@ from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
-from windowpane.runtime.routes import build_sinks, side_sinks
+from windowpane.runtime.routes import build_side_output, build_sinks
 from windowpane.runtime.running import RunningPipeline, RunningTransform
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
@@ -31,6 +34,7 @@ from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import build_dataflow
 from windowpane.spark.ledger import Entry
 from windowpane.spark.session import create_session, prepare_session
+from windowpane.spark.side_output import SideOutput
 
 LOG_FILE = "spark.log"
 Watch = Callable[[str, Entry], None]
@@ -45,6 +49,8 @@ class Pipeline:
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     """Sinks given from Python (a callable, a memory sink) in place of those of the same name in the file."""
     trigger: Trigger | None = None
+    """Instead of the one in the file."""
+    metrics_port: int | None = None
     """Instead of the one in the file."""
 
     @classmethod
@@ -92,17 +98,21 @@ class Pipeline:
         lock = RunLock(self.folder)
         lock.acquire()
         Requests(self.folder).forget()
+        metrics = None
         try:
-            claims = [(plan, self.checkpoint(plan).claim(plan, self.config.options.shards)) for plan in self.plans]
-            session = spark or self._session()
+            claims = [(plan, self.checkpoint(plan).claim(plan, self.config.options.shards)) for plan in self._open()]
             board = Board(self.folder, self.config.file)
-            running = RunningPipeline(session, [], lock, board, owns_session=spark is None)
+            metrics = self._serve_metrics(board)
+            session = spark or self._session()
+            running = RunningPipeline(session, [], lock, board, owns_session=spark is None, metrics=metrics)
         except BaseException:
+            if metrics is not None:
+                metrics.close()
             lock.release()
             raise
         try:
             for plan, shards in claims:
-                running.transforms.append(self._start(session, plan, shards, self._hearing(board, plan, watch)))
+                running.transforms.append(self._start(session, plan, shards, self._hearing(board, plan, watch), board))
         except Exception as failed:
             raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
         board.become("running")
@@ -113,6 +123,20 @@ class Pipeline:
         if isinstance(failed, ConfigError) and failed.file is None:
             return self.config.error(failed.code, failed.message, failed.hint, key=failed.key)
         return failed
+
+    def _open(self) -> Sequence[Plan]:
+        """Transforms to start: a graceful end that was cut short may have finished some of them, and not all."""
+        return [plan for plan in self.plans if self.checkpoint(plan).finished() is None] or self.plans
+
+    def _serve_metrics(self, board: Board) -> MetricsEndpoint | None:
+        options = self.config.options.metrics
+        port = options.port if self.metrics_port is None else self.metrics_port
+        if port is None:
+            return None
+        metrics = PipelineMetrics(board.document)
+        endpoint = MetricsEndpoint(metrics, port, options.host)
+        board.serve_metrics(endpoint.url, metrics.batch_done)
+        return endpoint
 
     def _session(self) -> SparkSession:
         try:
@@ -137,10 +161,12 @@ class Pipeline:
 
         return hear
 
-    def _start(self, spark: SparkSession, plan: Plan, shards: int, watch: Callable[[Entry], None]) -> RunningTransform:
+    def _start(
+        self, spark: SparkSession, plan: Plan, shards: int, watch: Callable[[Entry], None], board: Board
+    ) -> RunningTransform:
         checkpoint = self.checkpoint(plan)
         prepare_session(spark, shards)
-        sources = pipeline_sources(spark, self.config, plan)
+        sources = pipeline_sources(spark, self.config, plan, checkpoint)
         stopping = threading.Event()
         sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         identified = any(sink.wants_identity for sink in sinks)
@@ -150,19 +176,17 @@ class Pipeline:
         )
         if plan.ticks_for and not ticks:
             warn_of_no_ticks(plan)
-        aside = side_sinks(self.config, plan, self.sinks)
-        routes = {name: (self._retrying(sink, stopping), documents) for name, (sink, documents) in aside.items()}
+        side = build_side_output(spark, self.config, plan, checkpoint, self.sinks)
         for sink in sinks:
             sink.open(spark, identified=dataflow.results.has_identity)
-        for side_sink, _ in routes.values():
-            side_sink.open(spark, identified=False)
+        side.open(spark)
         runner = BatchRunner(
             spark,
             dataflow,
             checkpoint.ledger,
             checkpoint.timestamp_us,
             sinks,
-            routes,
+            side,
             watch,
             plan.transform,
             damaged=checkpoint.damaged,
@@ -172,6 +196,14 @@ class Pipeline:
         def look_into(batch_id: int) -> dict[str, str]:
             return damaged_files(spark, self.config.streams, self.config.base_dir, checkpoint.spark, batch_id)
 
+        board.beside[plan.transform] = partial(_beside, self.config, plan, side)
         transform = RunningTransform(plan, checkpoint, dataflow, runner, stopping, self.log, look_into)
+        side.begin(checkpoint.last_committed())
         transform.begin(self.trigger or self.config.options.trigger)
         return transform
+
+
+def _beside(config: PipelineConfig, plan: Plan, side: SideOutput) -> dict[str, Any]:
+    """What a transform's status has beside its last micro-batch: where side rows go, and how their sinks do."""
+    routes = config.transforms[plan.transform].side_output.routes()
+    return {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.told()}

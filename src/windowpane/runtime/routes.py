@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
 
-from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
+from pyspark.sql import SparkSession
+
+from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route, SideKind
 from windowpane.config import Sink as SinkSettings
 from windowpane.connectors.console import ConsoleSink
 from windowpane.connectors.files import FileSink
@@ -13,8 +17,14 @@ from windowpane.connectors.postgres import PostgresSink
 from windowpane.connectors.sinks import MemorySink, Sink, SparkFormatSink
 from windowpane.connectors.sources import resolved
 from windowpane.plan.build import Plan
+from windowpane.runtime.checkpoint import Checkpoint
+from windowpane.spark.channels import SideChannel
+from windowpane.spark.outbox import Outbox
+from windowpane.spark.reinjection import Reinjection
+from windowpane.spark.side_output import SideOutput, side_batches
 from windowpane.spark.unpacking import SideDocuments
 
+_log = logging.getLogger("windowpane.run")
 FILE_FORMATS = ("json", "csv", "parquet")
 
 
@@ -41,20 +51,43 @@ def build_sink(config: PipelineConfig, name: str, settings: SinkSettings) -> Sin
     return SparkFormatSink(name, settings.format, path, settings.spark_options)
 
 
-def side_sinks(config: PipelineConfig, plan: Plan, given: Mapping[str, Sink]) -> dict[str, tuple[Sink, SideDocuments]]:
-    """Sinks that take side rows, each with the kinds routed to it."""
+def build_side_output(
+    spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint, given: Mapping[str, Sink]
+) -> SideOutput:
+    """A channel for each sink that takes side rows, and the way back into the input if a kind takes it."""
     routes = config.transforms[plan.transform].side_output.routes()
-    for kind, route in routes.items():
-        if route.sink == REINJECT:
-            raise config.error(
-                "UNSUPPORTED_ROUTE", f"`{kind}` rows cannot be reinjected yet", "route them to a sink or metrics_only",
-                key=f"transforms.{plan.transform}.side_output.{kind}.sink",
-            )  # fmt: skip
-    found: dict[str, tuple[Sink, SideDocuments]] = {}
-    for name in dict.fromkeys(route.sink for route in routes.values() if route.sink != METRICS_ONLY):
-        kinds = tuple(kind for kind, route in routes.items() if route.sink == name)
-        originals = tuple(kind for kind in kinds if routes[kind].include_original)
+    channels = {}
+    for name in dict.fromkeys(route.last for route in routes.values() if route.last != METRICS_ONLY):
         sink = given.get(name) or build_sink(config, name, config.sinks[name])
-        limits = tuple((kind, limit) for kind in kinds if (limit := routes[kind].rate_limit) is not None)
-        found[name] = (sink, SideDocuments(plan.plan_id, kinds, originals, limits))
-    return found
+        documents = _documents(plan, {kind: route for kind, route in routes.items() if route.last == name})
+        build = side_batches(spark, plan.transform, checkpoint.run_id, documents)
+        pauses = config.sinks[name].retry.pauses if name in config.sinks else ()
+        channels[name] = SideChannel(
+            sink, documents, Outbox(checkpoint.outbox / name), build,
+            max_waiting=config.options.max_side_backlog, pauses=pauses, redact=config.redact,
+        )  # fmt: skip
+    _tell_forgotten(checkpoint.outbox, channels)
+    return SideOutput(channels, _reinjection(plan, checkpoint, routes))
+
+
+def _tell_forgotten(outbox: Path, channels: Mapping[str, SideChannel]) -> None:
+    """Rows of an earlier run that wait for a sink which no route names any more: they are kept, and nobody comes."""
+    for folder in sorted(outbox.iterdir()) if outbox.is_dir() else []:
+        rows = sum(Outbox(folder).waiting().values())
+        if rows and folder.name not in channels:
+            _log.warning("%s side rows wait in %s for a sink that no route names any more", f"{rows:,}", folder)
+
+
+def _documents(plan: Plan, routes: Mapping[SideKind, Route]) -> SideDocuments:
+    originals = tuple(kind for kind, route in routes.items() if route.include_original)
+    limits = tuple((kind, route.rate_limit) for kind, route in routes.items() if route.rate_limit is not None)
+    return SideDocuments(plan.plan_id, tuple(routes), originals, limits)
+
+
+def _reinjection(plan: Plan, checkpoint: Checkpoint, routes: Mapping[SideKind, Route]) -> Reinjection | None:
+    again = {kind: route for kind, route in routes.items() if route.sink == REINJECT}
+    if not again:
+        return None
+    limits: dict[str, int] = {kind: route.max_reinjections for kind, route in again.items()}
+    rates: dict[str, int] = {kind: route.rate_limit for kind, route in again.items() if route.rate_limit is not None}
+    return Reinjection(checkpoint.reinject, plan.query.relation.streams[0].name, limits, rates)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from windowpane.config import Trigger
 from windowpane.connectors.damage import is_damage, reading_around_damage
+from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.plan.build import Plan
 from windowpane.runtime.checkpoint import Checkpoint, RunLock
 from windowpane.runtime.failures import spark_failure
@@ -25,6 +28,7 @@ from windowpane.spark.ending import end_batch
 from windowpane.spark.ledger import Entry
 
 AVAILABLE_NOW = Trigger("available_now")
+_log = logging.getLogger("windowpane.run")
 _POLL_SECONDS = 0.25
 
 
@@ -114,14 +118,38 @@ class RunningTransform:
             self.stop()
             self.begin(AVAILABLE_NOW)
         self.ended()
+        self._go_round()
         last = self.checkpoint.last_committed()
         entry = self.checkpoint.ledger.read(last)
         if entry is not None:
             spark = self.runner.spark
             packed = end_batch(spark, self.checkpoint.spark, self.dataflow.stages, last, entry.clock_us)
             self.runner.run(packed, last + 1, final=True)
+        self.settle(for_good=True)
         self.checkpoint.finish(last + 1)
+        shutil.rmtree(self.checkpoint.reinject, ignore_errors=True)
         return self.checkpoint.ledger.read(last + 1)
+
+    def _go_round(self) -> None:
+        """Read again what waits for it; each round brings a row nearer to its last."""
+        done = None
+        while (last := self.checkpoint.last_committed()) != done:
+            entry, done = self.checkpoint.ledger.read(last), last
+            if entry is not None and entry.reinjecting:
+                self.begin(AVAILABLE_NOW)
+                self.ended()
+
+    def settle(self, *, for_good: bool) -> None:
+        """Let side rows reach their sinks, as long as these take them; say what is left."""
+        for sink, rows in self.runner.side.settle(for_good=for_good).items():
+            if for_good:
+                path = self.checkpoint.folder / f"undelivered-{sink}.jsonl"
+                self.runner.side.channels[sink].write_rest(path)
+                what = f"they are in {path}"
+            else:
+                what = f"they stay in {self.checkpoint.outbox / sink}, and the next start delivers them"
+            name = self.plan.transform
+            _log.warning("transform `%s`: side sink `%s` has not taken %s rows: %s", name, sink, f"{rows:,}", what)
 
 
 class _DamageIsBehindError(Exception):
@@ -139,9 +167,11 @@ class RunningPipeline:
         board: Board,
         *,
         owns_session: bool,
+        metrics: MetricsEndpoint | None = None,
     ) -> None:
         self.spark, self.transforms, self.board = spark, transforms, board
         self._lock, self._owns_session = lock, owns_session
+        self.metrics = metrics
 
     @property
     def active(self) -> bool:
@@ -195,11 +225,16 @@ class RunningPipeline:
     def _stop_queries(self) -> None:
         for transform in self.transforms:
             transform.stop()
+        for transform in self.transforms:
+            transform.settle(for_good=False)
 
     def _close(self) -> None:
         for transform in self.transforms:
-            for sink in [*transform.runner.sinks, *(sink for sink, _ in transform.runner.side_sinks.values())]:
+            transform.runner.side.close()
+            for sink in transform.runner.sinks:
                 sink.close()
+        if self.metrics is not None:
+            self.metrics.close()
         if self._owns_session:
             self.spark.stop()
         self._lock.release()

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.config import PipelineConfig
+from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.sources import list_files, open_stream, open_table
 from windowpane.plan.build import Plan
+from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.spark.dataflow import Sources
+from windowpane.spark.reinjection import queue_folder
 
 
-def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan) -> Sources:
+def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint) -> Sources:
     """Sources of one transform; originals travel along only if one of its side outputs asks for them."""
     routes = config.transforms[plan.transform].side_output.routes()
-    originals = any(route.include_original for route in routes.values())
+    again = any(route.sink == REINJECT for route in routes.values())
+    originals = again or any(route.include_original for route in routes.values())
 
     def stream(name: str) -> DataFrame:
         return open_stream(
             spark, name, config.streams[name], config.base_dir,
             max_rows=config.options.max_rows_per_batch, originals=originals,
+            queue=queue_folder(checkpoint.reinject, name) if again else None,
         )  # fmt: skip
 
     def files(name: str) -> DataFrame:

@@ -34,7 +34,10 @@ class Board:
         self.state: State = "starting"
         self.error: dict[str, object] | None = None
         self.entries: dict[str, Entry] = {}
-        self._about = {"format": FORMAT, "file": file, "pid": os.getpid(), "started_us": _now_us()}
+        self.beside: dict[str, Callable[[], dict[str, Any]]] = {}
+        """What a transform tells beside its last micro-batch, asked for whenever the status is."""
+        self._batch_done: Callable[[str, float], None] = lambda _transform, _seconds: None
+        self._about: dict[str, Any] = {"format": FORMAT, "file": file, "pid": os.getpid(), "started_us": _now_us()}
 
     def begin(self, transform: str, entry: Entry | None) -> None:
         """A transform starts, maybe after earlier batches."""
@@ -47,6 +50,7 @@ class Board:
         with self._lock:
             self.entries[transform] = entry
             self._recent.setdefault(transform, deque()).append((self._clock(), entry.accounting["in_"]))
+        self._batch_done(transform, entry.seconds)
         self.write()
 
     def become(self, state: State, error: dict[str, object] | None = None) -> None:
@@ -76,7 +80,13 @@ class Board:
         return self._about | own
 
     def _transform(self, name: str, entry: Entry) -> dict[str, Any]:
-        return describe_entry(entry) | {"rows_per_second": round(self.rows_per_second(name), 1)}
+        beside = self.beside.get(name)
+        told = beside() if beside else {}
+        return describe_entry(entry) | told | {"rows_per_second": round(self.rows_per_second(name), 1)}
+
+    def serve_metrics(self, url: str, batch_done: Callable[[str, float], None]) -> None:
+        """Metrics are to be had at `url`, and hear of every micro-batch."""
+        self._about["metrics"], self._batch_done = url, batch_done
 
     def write(self) -> None:
         with self._lock:

@@ -89,8 +89,9 @@ def file_scan(scan: ColumnarScan, sources: tuple[str, ...]) -> FileScan:
     time = None
     if scan.time is not None:
         code = c.TIME_SOURCES.index(scan.time.source) if len(sources) > 1 else None
-        time = TimeColumn(scan.time.column, scan.time.unit_us, scan.time.strict, code)
+        time = TimeColumn(scan.time.column, scan.time.unit_us, scan.time.strict, code, scan.time.type)
     return FileScan(
         scan.format, tuple((column.name, to_arrow(column.type)) for column in scan.columns), time, scan.plain,
         tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed), scan.where, scan.original,
+        scan.detail,
     )  # fmt: skip

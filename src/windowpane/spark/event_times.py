@@ -14,8 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
+from windowpane.core.side import SHOWN
 from windowpane.errors import PlanError, gist
 from windowpane.plan.eventtime import ArrowParser, EventtimeParser, EventtimeTypes
+from windowpane.plan.guard import in_words
 from windowpane.plan.steps import TimeStep
 from windowpane.sql import error_guard
 
@@ -42,6 +44,13 @@ class TimeExpressions:
         parser = self.types.resolve(step.type).parser
         value = self._parsed(step, parser, kind)
         return f"CASE WHEN ({step.error}) IS NULL THEN {value} END" if step.error else value
+
+    def failure(self, step: TimeStep) -> str:
+        """For a row that a strict step gives no time: what it has there instead."""
+        name = in_words(step.text.strip("`"))
+        there = f"substring(CAST({step.text} AS STRING), 1, {SHOWN})"
+        told = f"coalesce(concat('{name} is ', {there}, ', which is no {step.type}'), '{name} is NULL')"
+        return f"CASE WHEN ({step.error}) IS NULL THEN {told} ELSE 'cannot compute {name}' END" if step.error else told
 
     def _parsed(self, step: TimeStep, parser: EventtimeParser, kind: str) -> str:
         if parser.sql is None and parser.arrow is not None:

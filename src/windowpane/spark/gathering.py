@@ -7,18 +7,18 @@ cluster, cached there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.far import REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame
-from windowpane.spark.unpacking import SideDocuments
 
 DRIVER_BYTES = 16 * 1024 * 1024
 """The largest payload that comes to the driver; a shard has one for its results, and few for its side rows."""
@@ -37,8 +37,8 @@ class Gathered(Protocol):
     def table(self) -> pa.Table | None:
         """The query's results in Arrow, where Spark is not needed for them."""
 
-    def documents(self, wanted: SideDocuments) -> DataFrame:
-        """Records of side rows (column `value`), of each kind no more than its allowance."""
+    def side(self) -> Iterator[pa.RecordBatch]:
+        """Side rows."""
 
     def release(self) -> None:
         """Nothing more is asked of it."""
@@ -52,7 +52,7 @@ class OnDriver:
     frame: ResultFrame
     reports: Sequence[bytes]
     results: Sequence[bytes]
-    side: Sequence[bytes]
+    aside: Sequence[bytes]
 
     def emissions(self) -> DataFrame:
         return self.spark.createDataFrame(self._emitted(), self.frame.unpacked_schema)
@@ -63,13 +63,11 @@ class OnDriver:
     def _emitted(self) -> pa.Table:
         unpack = self.frame.unpack
         batches = [unpack.identified(frame.batch) for frame in _frames(self.results) if isinstance(frame, Emissions)]
-        return pa.Table.from_batches(batches, unpack.identified_schema)
+        # A table without any batch cannot go to Spark where a column is nested.
+        return pa.Table.from_batches(batches or [empty_batch(unpack.identified_schema)], unpack.identified_schema)
 
-    def documents(self, wanted: SideDocuments) -> DataFrame:
-        sides = [frame.batch for frame in _frames(self.side) if isinstance(frame, SideRows)]
-        return self.spark.createDataFrame(
-            pa.table({"value": pa.array(wanted.texts(sides), pa.string())}), "value string"
-        )
+    def side(self) -> Iterator[pa.RecordBatch]:
+        return (frame.batch for frame in _frames(self.aside) if isinstance(frame, SideRows))
 
     def release(self) -> None:
         pass
@@ -89,19 +87,14 @@ class InCluster:
     def table(self) -> pa.Table | None:
         return None
 
-    def documents(self, wanted: SideDocuments) -> DataFrame:
-        free, limited = wanted.by_allowance()
-        records = _side_documents(self.packed, free)
-        for one, allowed in limited:
-            records = records.unionAll(_side_documents(self.packed, one).limit(allowed))
-        return records
+    def side(self) -> Iterator[pa.RecordBatch]:
+        payloads = self.packed.where(f"kind = '{SIDE}'").select("payload").toLocalIterator()
+        return (
+            frame.batch for row in payloads for frame in _frames([bytes(row["payload"])]) if isinstance(frame, SideRows)
+        )
 
     def release(self) -> None:
         self.packed.unpersist()
-
-
-def _side_documents(packed: DataFrame, wanted: SideDocuments) -> DataFrame:
-    return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(wanted.run, "value string")
 
 
 def _frames(payloads: Iterable[bytes]) -> list[object]:

@@ -6,7 +6,7 @@ What comes out has just the columns that cross to Python, times as int64 microse
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,15 +17,18 @@ from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
 from windowpane.plan.columns import quote
 from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.plan.guard import error_detail, guard_of, row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import time_sources
 from windowpane.plan.steps import SOURCE_TIME, TimeStep, time_source
 from windowpane.spark.event_times import CORRUPT, NOW, TimeExpressions
 from windowpane.spark.near import CLOCK
-from windowpane.sql.query import Relation, StaticJoin
+from windowpane.sql.query import Column, Expr, Relation, StaticJoin
 
 _KEEP, _BRANCH_ERROR, _MATCHED = "_from_keep", "_branch_error", "_matched"
-_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, c.TIME_SOURCE, c.SHARD, CORRUPT, c.EVENT, _KEEP, SOURCE_TIME)
+_TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
+_CARRIED = (c.SHARD, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS)
+_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, CORRUPT, _KEEP, SOURCE_TIME, *_CARRIED)
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,11 @@ class InputFrame:
         columns = [f"CAST({physical.EVENT_TIME} AS BIGINT) AS {c.TS}" if self._timed else f"{NOW} AS {c.TS}"]
         if self.clock:
             columns.append(f"{NOW} AS {CLOCK}")
-        guard = f"{good} IS NULL" if good else None
-        for column in project.columns:
-            text = column.expr.text
-            columns.append(f"{f'CASE WHEN {guard} THEN {text} END' if guard else text} AS {column.name}")
-        columns += [f"{name} AS {alias}" for name, alias in self._extras(source, project)]
+        known = self.relation.columns
+        columns += [f"{_computed(column.expr, known)} AS {column.name}" for column in project.columns]
+        columns += [f"{text} AS {name}" for text, name in self._extras(source, project)]
         if good:
-            columns += [f"{good} AS {c.ERROR}", f"{self._detail(source)} AS {c.DETAIL}"]
+            columns += [f"{good} AS {c.ERROR}", f"{self._detail(source, project, good)} AS {c.DETAIL}"]
         return source.selectExpr(*columns)
 
     @property
@@ -76,18 +77,20 @@ class InputFrame:
             parts.append(f"CASE WHEN {kept} THEN {project.error.text} END" if kept else project.error.text)
         return None if not parts else f"coalesce({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
-    def _detail(self, source: DataFrame) -> str:
-        return CORRUPT if CORRUPT in source.columns else "CAST(NULL AS STRING)"
+    def _detail(self, source: DataFrame, project: physical.PhysicalProject, good: str) -> str:
+        """What exactly is wrong with a bad row, in the order of `_error`."""
+        parts = [name for name in (CORRUPT, _TIME_DETAIL, _BRANCH_DETAIL) if name in source.columns]
+        computed = row_error_detail(project.columns, self.relation.columns)
+        parts += [computed] if computed else []
+        return f"CASE WHEN ({good}) IS NOT NULL THEN coalesce({', '.join([*parts, 'CAST(NULL AS STRING)'])}) END"
 
     def _extras(self, source: DataFrame, project: physical.PhysicalProject) -> list[tuple[str, str]]:
-        keep = [project.where] if project.where else []
+        """WHERE as a flag, and the columns that ride along."""
+        conditions = [column.expr for column in project.columns if column.name == project.where]
+        keep = [_computed(condition, self.relation.columns) for condition in conditions]
         keep += [_KEEP] if _KEEP in source.columns else []
-        found = []
-        if keep:
-            where = next((column.expr.text for column in project.columns if column.name == project.where), None)
-            texts = [where if name == project.where else name for name in keep]
-            found.append((" AND ".join(f"coalesce({text}, FALSE)" for text in texts), c.KEEP))
-        return found + [(name, name) for name in (c.SHARD, c.EVENT, c.TIME_SOURCE) if name in source.columns]
+        flag = " AND ".join(f"coalesce({text}, FALSE)" for text in keep)
+        return ([(flag, c.KEEP)] if keep else []) + [(name, name) for name in _CARRIED if name in source.columns]
 
     def _source(self, node: PlanNode) -> DataFrame:
         match node:
@@ -121,21 +124,21 @@ class InputFrame:
             absent = f"({last.error}) IS NULL AND ({last.text}) IS NULL" if last.error else f"({last.text}) IS NULL"
             missing = f"CASE WHEN {absent} THEN 'event_time_null' ELSE 'event_time_parse' END"
             columns[physical.TIME_ERROR] = f"CASE WHEN {time} IS NULL THEN {missing} END"
+            columns[_TIME_DETAIL] = f"CASE WHEN {time} IS NULL THEN {expressions.failure(last)} END"
         return source.withColumns({name: F.expr(text) for name, text in columns.items()})
 
     def _branch(self, source: DataFrame, node: physical.PhysicalBranch) -> DataFrame:
-        guard = f"({node.error.text}) IS NULL" if node.error else None
-        columns = [
-            f"{f'CASE WHEN {guard} THEN {expr.text} END' if guard else expr.text} AS `{name}`"
-            for name, expr in node.projection
-        ]
+        stream = find(node, physical.PhysicalDataSource)
+        known = (stream.columns if stream else None) or ()
+        columns = [f"{_computed(expr, known)} AS `{name}`" for name, expr in node.projection]
         columns += [name for name in _HIDDEN if name in source.columns]
         if node.where is not None:
-            columns.append(
-                f"{f'CASE WHEN {guard} THEN {node.where.text} END' if guard else node.where.text} AS {_KEEP}"
-            )
+            columns.append(f"{_computed(node.where, known)} AS {_KEEP}")
         if node.error is not None:
             columns.append(f"{node.error.text} AS {_BRANCH_ERROR}")
+            exprs = [*([node.where] if node.where else []), *(expr for _, expr in node.projection)]
+            detail = error_detail(exprs, known)
+            columns.append(f"CASE WHEN {node.error.text} IS NOT NULL THEN {detail or 'NULL'} END AS {_BRANCH_DETAIL}")
         return source.selectExpr(*columns)
 
     def _union(self, branches: list[DataFrame]) -> DataFrame:
@@ -199,3 +202,12 @@ class InputFrame:
             for column in join.columns
             if column.name.lower() not in shared
         ]
+
+
+def _computed(expr: Expr, known: Sequence[Column]) -> str:
+    """An expression that is NULL for a row where it would fail.
+
+    Spark computes a column for every row: also for those that WHERE or FILTER leave out, which are no error rows.
+    """
+    guard = guard_of(expr, {column.name: column.type for column in known})
+    return f"CASE WHEN ({guard}) IS NULL THEN {expr.text} END" if guard else expr.text

@@ -32,7 +32,13 @@ class Entry:
     results: int
     side: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
-    """Side rows beyond their channel's rate limit, by kind: counted above, and not written."""
+    """Side rows beyond their channel's rate limit or room, by kind: counted above, and not written."""
+    undelivered: dict[str, int] = field(default_factory=dict)
+    """Side rows of earlier batches that wait for a sink that is away, by sink."""
+    reinjected: dict[str, int] = field(default_factory=dict)
+    """Rows that are read again, by the kind they had: not counted above but as buffered."""
+    reinjecting: int = 0
+    """Rows that wait to be read again; part of what is buffered."""
     maxima: dict[str, int] = field(default_factory=dict)
     held_by: str | None = None
     open_windows: int = 0
@@ -45,11 +51,12 @@ class Entry:
     seconds: float = 0.0
     final: bool = False
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Over all batches up to this one: `side`, `dropped` and `times`, and under `rows` results and future rows."""
+    """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results and future rows.
+    """
 
     def summed(self, before: Entry | None) -> Entry:
         """This entry with `sums` carried on from the one before."""
-        own = {"side": self.side, "dropped": self.dropped, "times": self.times}
+        own = {"side": self.side, "dropped": self.dropped, "times": self.times, "reinjected": self.reinjected}
         own["rows"] = {"results": self.results, "future_rows": self.future_rows}
         earlier = before.sums if before else {}
         sums = {name: dict(Counter(earlier.get(name, {})) + Counter(counts)) for name, counts in own.items()}

@@ -28,8 +28,8 @@ BEFORE = "windowpane.before"
 CLOCK = "_clock"
 """The micro-batch's timestamp as a column, where no host tells it."""
 PACKED = "shard int, origin int, payload binary"
-FUTURE, TIMES = "future_rows", "time."
-"""Names of tallies: rows too far ahead, and in front of where rows have their time from."""
+FUTURE, REINJECTED, TIMES = "future_rows", "reinjected", "time."
+"""Names of tallies: rows too far ahead, rows read again, and in front of where rows have their time from."""
 CHUNK_ROWS = 1_000_000
 """Rows folded at once: more rows per group in a fold, fewer groups to merge."""
 
@@ -98,12 +98,17 @@ class _Fold:
         self.clock_us: int | None = None
         self.frames: list[Frame] = []
         self._sources: Counter[str] = Counter()
+        self._reinjected = 0
 
     def add(self, batch: pa.RecordBatch, source: pa.RecordBatch | None = None) -> None:
         """Fold rows. `source`: what they were read from, for events that are not made yet."""
         if self.clock_us is None:
             self._begin(batch)
-        self._sources.update(count_time_sources(batch, self._stages.time_source))
+        fresh = batch
+        if c.REINJECTIONS in batch.schema.names:
+            fresh = batch.filter(batch.column(c.REINJECTIONS).is_null())
+            self._reinjected += batch.num_rows - fresh.num_rows
+        self._sources.update(count_time_sources(fresh, self._stages.time_source))
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
         made = len(self.frames)
@@ -131,7 +136,9 @@ class _Fold:
     def tallies(self) -> dict[str, int]:
         """Counts beside the accounting."""
         future = sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
-        return {FUTURE: future} | {f"{TIMES}{source}": count for source, count in self._sources.items()}
+        return {FUTURE: future, REINJECTED: self._reinjected} | {
+            f"{TIMES}{source}": count for source, count in self._sources.items()
+        }
 
 
 def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, int]:

@@ -40,7 +40,7 @@ def emission_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
         frames = [given for frame in frames for given in operator.on_frame(frame)]
     emitted = next((frame.batch.schema for frame in frames if isinstance(frame, Emissions)), None)
     assert emitted is not None, "one good row always gives a result at the end"
-    return pa.schema([field for field in emitted if field.name not in (c.SHARD, c.EVENT)])
+    return pa.schema([field for field in emitted if field.name not in (c.SHARD, c.EVENT, c.REINJECTIONS)])
 
 
 def _sample(field: pa.Field) -> pa.Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from windowpane.core import columns as c
-from windowpane.core.side import DECODE
+from windowpane.core.side import DECODE, SHOWN
 from windowpane.plan.eventtime_iso import parse_iso8601
 from windowpane.spark import json_lines
 from windowpane.spark.originals import CORRUPT
@@ -41,6 +41,16 @@ class TimeColumn:
     strict: bool
     code: int | None
     """Its position in TIME_SOURCES, where rows may have their time from elsewhere too."""
+    type: str = ""
+
+    def failures(self, values: pa.Array, times: pa.Array) -> pa.Array:
+        """What rows without a time have there instead, NULL for the others."""
+        if not times.null_count:
+            return pa.nulls(len(times), pa.string())
+        shown = pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN)
+        there = pc.binary_join_element_wise(f"{self.column} is ", shown, f", which is no {self.type}", "")
+        told = pc.coalesce(there, f"{self.column} is NULL")
+        return pc.if_else(times.is_null(), told, pa.scalar(None, pa.string()))
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,8 @@ class FileScan:
     where: str | None
     original: bool = False
     """Side outputs keep events: the rows as they were read go along."""
+    detail: str | None = None
+    """For a row that has an error, which expression is to blame."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -122,13 +134,15 @@ class FileScan:
         columns |= {name: batch.column(column) for name, column in self.plain}
         if self.computed:
             columns |= self._evaluated(batch)
+        details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
+        details += [self._blamed(batch, columns["_error"])] if "_error" in columns else []
         reasons = [columns.pop(name) for name in (_TIME_ERROR, "_error") if name in columns]
         corrupt = batch.column(CORRUPT) if CORRUPT in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
         if corrupt.null_count < len(corrupt):
             reasons = [pc.if_else(corrupt.is_valid(), DECODE, pa.scalar(None, pa.string())), *reasons]
         if reasons:
             columns[c.ERROR] = pc.coalesce(*reasons) if len(reasons) > 1 else reasons[0]
-            columns[c.DETAIL] = corrupt
+            columns[c.DETAIL] = pc.coalesce(corrupt, *details)
         if self.where is not None:
             columns[c.KEEP] = pc.fill_null(columns[self.where], False)
         return pa.RecordBatch.from_pydict(columns)
@@ -141,7 +155,10 @@ class FileScan:
         if self.time.strict:
             absent = pc.if_else(batch.column(self.time.column).is_null(), "event_time_null", "event_time_parse")
             reason = pc.if_else(times.is_null(), absent, pa.scalar(None, pa.string()))
-            return {c.TS: times, _TIME_ERROR: reason}
+            return {
+                c.TS: times, _TIME_ERROR: reason,
+                _TIME_DETAIL: self.time.failures(batch.column(self.time.column), times),
+            }  # fmt: skip
         if self.time.code is None:
             return {c.TS: times}
         now, code = pa.scalar(clock_us, pa.int64()), pa.scalar(_CLOCK_CODE, pa.int8())
@@ -154,11 +171,24 @@ class FileScan:
 
     def _evaluated(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Computed columns. One that fails on a row is NULL there, and the row's error says why."""
-        items = ", ".join(f'TRY({text}) AS "{name}"' for name, text, _ in self.computed)
-        self._database.register("input", pa.Table.from_batches([batch]))
-        found = self._database.sql(f"SELECT {items} FROM input").to_arrow_table()
-        self._database.unregister("input")
+        found = self._query(batch, {name: text for name, text, _ in self.computed})
         return {name: found.column(name).combine_chunks().cast(kind) for name, _, kind in self.computed}
+
+    def _blamed(self, batch: pa.RecordBatch, reasons: pa.Array) -> pa.Array:
+        """Of rows that have an error, which expression is to blame. Looked for only where there are such rows."""
+        nothing = pa.nulls(batch.num_rows, pa.string())
+        if self.detail is None or reasons.null_count == batch.num_rows:
+            return nothing
+        details = self._query(batch, {"detail": self.detail}).column("detail").combine_chunks().cast(pa.string())
+        return pc.if_else(reasons.is_valid(), details, nothing)
+
+    def _query(self, batch: pa.RecordBatch, items: Mapping[str, str]) -> pa.Table:
+        """Each named expression over the rows; one that fails on a row is NULL there."""
+        texts = ", ".join(f'TRY({text}) AS "{name}"' for name, text in items.items())
+        self._database.register("input", pa.Table.from_batches([batch]))
+        found = self._database.sql(f"SELECT {texts} FROM input").to_arrow_table()
+        self._database.unregister("input")
+        return found
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
@@ -173,7 +203,7 @@ class FileScan:
         return {name: value for name, value in self.__dict__.items() if name not in ("_database", "_empty")}
 
 
-_TIME_ERROR = "_time_error"
+_TIME_ERROR, _TIME_DETAIL = "_time_error", "_time_detail"
 _CLOCK_CODE = c.TIME_SOURCES.index("processing_time")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,26 +60,21 @@ class SideDocuments:
     """Kinds whose records keep the original event."""
     limits: tuple[tuple[str, int], ...] = ()
     """Kinds that have one, with their limit in records per second."""
-    allowances: tuple[tuple[str, int], ...] = ()
-    """Kinds of which this micro-batch has more than their limit, with the number of records to write."""
 
-    def allowing(self, allowances: Mapping[str, int]) -> SideDocuments:
-        """The same with no more records of these kinds than given."""
-        return replace(self, allowances=tuple((kind, allowances[kind]) for kind in self.kinds if kind in allowances))
-
-    def by_allowance(self) -> tuple[SideDocuments, list[tuple[SideDocuments, int]]]:
-        """The kinds that may all be written, and the others one by one with their allowance."""
-        limited = dict(self.allowances)
-        free = replace(self, kinds=tuple(kind for kind in self.kinds if kind not in limited), allowances=())
-        return free, [(replace(self, kinds=(kind,), allowances=()), count) for kind, count in limited.items()]
-
-    def texts(self, batches: Sequence[pa.RecordBatch]) -> list[str]:
-        """Records of all these side rows."""
-        limited, found = dict(self.allowances), []
-        for kind in self.kinds:
-            one = replace(self, kinds=(kind,))
-            found += [text for batch in batches for text in one._texts(batch)][: limited.get(kind)]  # noqa: SLF001
+    def chosen(self, batches: Iterable[pa.RecordBatch], allowed: Mapping[str, int]) -> list[pa.RecordBatch]:
+        """The side rows of these kinds, of each no more than allowed, without the events that are not asked for."""
+        left, found = {kind: allowed.get(kind, 0) for kind in self.kinds}, []
+        for batch in batches:
+            for kind in batch.column("kind").unique().to_pylist():
+                part = batch.filter(pc.equal(batch.column("kind"), kind)).slice(0, left.get(kind, 0))
+                if part.num_rows:
+                    left[kind] -= part.num_rows
+                    found.append(part if kind in self.originals else _without_event(part))
         return found
+
+    def texts(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
+        """Records of all these side rows."""
+        return [text for batch in batches for text in self._texts(batch)]
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -108,3 +103,7 @@ class SideDocuments:
 
     def _trimmed(self, record: dict[str, object]) -> dict[str, object]:
         return record if record["kind"] in self.originals else record | {"original_event": None}
+
+
+def _without_event(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index("original_event"), "original_event", pa.nulls(batch.num_rows))

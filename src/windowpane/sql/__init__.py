@@ -8,7 +8,7 @@ from typing import Any
 from windowpane.sql.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
-from windowpane.sql.scalar import rename_columns
+from windowpane.sql.scalar import expression_problem, rename_columns
 from windowpane.sql.schema import (
     KAFKA_COLUMNS,
     KNOWN_SCHEMAS,
@@ -30,6 +30,7 @@ __all__ = [
     "SelectStmt",
     "bind",
     "error_guard",
+    "expression_problem",
     "parse",
     "parse_schema",
     "rename_columns",

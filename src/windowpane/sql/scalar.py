@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from windowpane.errors import InternalError
 from windowpane.sql.dialect import parse_expression, render, tokenize
@@ -19,6 +20,15 @@ def read_expression(text: str) -> exp.Expr:
     if node is None:
         raise InternalError("BAD_EXPRESSION", f"`{text}` is not an expression")
     return node
+
+
+def expression_problem(text: str) -> str | None:
+    """Why a user's text is no expression; None when it is one."""
+    try:
+        read_expression(text)
+    except (SqlglotError, InternalError, RecursionError) as fault:
+        return str(fault).partition("\n")[0] or "it is nested too deeply"
+    return None
 
 
 def column_name(node: exp.Expr) -> str | None:

@@ -14,6 +14,7 @@ from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
 from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.plan.eventtime_numbers import ParsedTimes
+from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import row_aliases
 from windowpane.plan.steps import TimeStep
@@ -111,7 +112,13 @@ class InputEvaluator:
                 kept = pc.fill_null(source.column(_BRANCH_KEEP), fill_value=False)
                 reasons = pc.if_else(kept, reasons, pa.scalar(None, pa.string()))
             parts.append(reasons)
-        return pc.coalesce(*parts), problems
+        reason = pc.coalesce(*parts)
+        computed = row_error_detail(self._project.columns, self._relation.columns)
+        if computed is None:
+            return reason, problems
+        details = self._expressions.select(source, {"detail": computed}).column("detail").cast(pa.string())
+        failed = pc.and_(reason.is_valid(), source.column(_TS_ERROR).is_null())
+        return reason, pc.coalesce(problems, pc.if_else(failed, details, pa.scalar(None, pa.string())))
 
     def _source(self, node: PlanNode, pushed: Pushed) -> pa.Table | None:
         """The rows of FROM for this stream, with the hidden columns; None where the node does not read it."""

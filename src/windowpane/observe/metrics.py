@@ -1,0 +1,142 @@
+"""A pipeline's figures as Prometheus metrics, made anew from its status document at every scrape.
+
+Counters go on over restarts of the pipeline: they are the ledger's totals, and not of this process alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+Document: TypeAlias = Mapping[str, Any]
+"""What a transform tells of itself: an entry of `transforms` in status.json."""
+Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float | None]]
+
+SECOND_US = 1_000_000
+PREFIX = "windowpane"
+BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric: where its samples are in the document, by the labels beside `transform`."""
+
+    name: str
+    help: str
+    samples: Callable[[Document], Samples]
+    labels: tuple[str, ...] = ()
+    counts: bool = False
+
+    def family(self) -> Metric:
+        labels = ("transform", *self.labels)
+        made: Metric = (CounterMetricFamily if self.counts else GaugeMetricFamily)(
+            f"{PREFIX}_{self.name}", self.help, labels=labels
+        )
+        return made
+
+
+def _one(read: Callable[[Document], float | None]) -> Callable[[Document], Samples]:
+    return lambda document: [((), read(document))]
+
+
+def _by(counts: Callable[[Document], Mapping[str, int]]) -> Callable[[Document], Samples]:
+    return lambda document: [((name,), count) for name, count in counts(document).items()]
+
+
+def _seconds(us: int | None) -> float | None:
+    return None if us is None else us / SECOND_US
+
+
+def _outcomes(document: Document) -> dict[str, int]:
+    return {name: count for name, count in document["totals"].items() if name not in ("in", "buffered")}
+
+
+def _side_rows(document: Document) -> Samples:
+    routes = document.get("routes", {})
+    return [((kind, routes.get(kind, "")), count) for kind, count in document["sums"].get("side", {}).items()]
+
+
+def _of_sinks(what: str) -> Callable[[Document], Samples]:
+    return lambda document: [((name,), float(told[what])) for name, told in document.get("side_sinks", {}).items()]
+
+
+FIGURES = (
+    Figure("rows_read", "Rows read from the sources.", _one(lambda d: d["totals"]["in"]), counts=True),
+    Figure(
+        "rows", "Rows by where they ended: aggregated, filtered, late, error, duplicate, evicted, no_window.",
+        _by(_outcomes), ("outcome",), counts=True,
+    ),
+    Figure("results", "Rows of results emitted.", _one(lambda d: d["sums"]["rows"].get("results", 0)), counts=True),
+    Figure("side_rows", "Side rows by kind and the route they take.", _side_rows, ("kind", "route"), counts=True),
+    Figure(
+        "side_rows_dropped", "Side rows beyond a channel's rate limit or room.",
+        _by(lambda d: d["sums"].get("dropped", {})), ("kind",), counts=True,
+    ),
+    Figure("side_rows_delivered", "Side rows that a sink has taken, in this process.", _of_sinks("delivered"),
+           ("sink",), counts=True),
+    Figure("side_rows_waiting", "Side rows that wait for their sink.", _of_sinks("waiting"), ("sink",)),
+    Figure("side_sink_up", "1 if the last write to a side sink succeeded.", _of_sinks("up"), ("sink",)),
+    Figure(
+        "rows_reinjected", "Rows that were put back into the input, by the kind they had.",
+        _by(lambda d: d["sums"].get("reinjected", {})), ("kind",), counts=True,
+    ),
+    Figure(
+        "event_times", "Rows by where they have their event time from.",
+        _by(lambda d: d["sums"].get("times", {})), ("source",), counts=True,
+    ),
+    Figure("future_rows", "Rows too far ahead to move the watermark.",
+           _one(lambda d: d["sums"]["rows"].get("future_rows", 0)), counts=True),
+    Figure("late_dropped_count", "Rows that came too late for any window.", _one(lambda d: d["totals"]["late"]),
+           counts=True),
+    Figure("watermark_emitted_count", "How often the watermark has moved.", _one(lambda d: d["watermarks"]),
+           counts=True),
+    Figure("buffer_size", "Rows held until their fate is decided.", _one(lambda d: d["totals"]["buffered"])),
+    Figure("max_timestamp_seen", "The largest event time seen, in seconds since the epoch.",
+           _one(lambda d: _seconds(d["max_event_us"]))),
+    Figure("watermark_timestamp", "The watermark, in seconds since the epoch.",
+           _one(lambda d: _seconds(d["watermark_us"]))),
+    Figure("watermark_lag_seconds", "How far the watermark is behind now.",
+           _one(lambda d: _seconds(d["watermark_lag_us"]))),
+    Figure("open_windows", "Windows, sessions or triggers that are open.", _one(lambda d: d["open_windows"])),
+    Figure("state_bytes", "Size of the state.", _one(lambda d: d["state_bytes"])),
+    Figure("last_batch", "Id of the last micro-batch.", _one(lambda d: d["batch_id"])),
+    Figure("rows_per_second", "Rows read per second, over the last ten.", _one(lambda d: d["rows_per_second"])),
+)  # fmt: skip
+
+
+class PipelineMetrics(Collector):
+    """All metrics of a pipeline. `document` gives its status; `batch_done` is to be called after every micro-batch."""
+
+    def __init__(self, document: Callable[[], Document]) -> None:
+        self._document = document
+        self.registry = CollectorRegistry()
+        self._seconds = Histogram(
+            f"{PREFIX}_batch_seconds", "How long micro-batches take.", ["transform"],
+            registry=self.registry, buckets=BATCH_SECONDS,
+        )  # fmt: skip
+        self.registry.register(self)
+
+    def batch_done(self, transform: str, seconds: float) -> None:
+        self._seconds.labels(transform).observe(seconds)
+
+    def describe(self) -> list[Metric]:
+        """The registry need not scrape to learn the names."""
+        return [figure.family() for figure in FIGURES]
+
+    def collect(self) -> Iterator[Metric]:
+        document = self._document()
+        up = GaugeMetricFamily(f"{PREFIX}_up", "1 while the pipeline runs.", labels=["state"])
+        up.add_metric([document["state"]], float(document["state"] in ("running", "draining")))
+        yield up
+        for figure in FIGURES:
+            family = figure.family()
+            for name, transform in document["transforms"].items():
+                for labels, value in figure.samples(transform):
+                    if value is not None:
+                        family.add_metric([name, *labels], value)  # type: ignore[attr-defined]  # both families have it
+            yield family

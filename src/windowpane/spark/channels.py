@@ -1,0 +1,165 @@
+"""A side channel: takes side rows from the micro-batch without waiting, and brings them to its sink by itself.
+
+A sink that fails is tried again until it takes them, a little later each time. Meanwhile rows wait in the outbox; what
+finds no more room there is dropped and counted by whoever hands over. The main output never waits for any of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.errors import gist
+from windowpane.spark.outbox import Outbox, Waiting
+from windowpane.spark.unpacking import SideDocuments
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Seconds before the next tries; the last one for all after it."""
+LAST_TRIES = 4
+"""How often a sink that fails is tried while the pipeline ends for good."""
+_TICK = 0.2
+_log = logging.getLogger("windowpane.sinks")
+
+
+class SideChannel:
+    """One sink and what waits for it. The micro-batch calls `room` and `hand_over`, the pipeline's owner all else."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        documents: SideDocuments,
+        outbox: Outbox,
+        build: Callable[[Waiting], SinkBatch],
+        *,
+        max_waiting: int,
+        pauses: Sequence[float] = (),
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self.sink, self.documents, self.outbox = sink, documents, outbox
+        self._build, self._max_waiting, self._pauses = build, max_waiting, tuple(pauses) or PAUSES
+        self._redact = redact
+        self._waiting: dict[int, int] = {}
+        self._changed = threading.Condition()
+        self._hurried = self._closing = False
+        self._delivered = self._failed_in_a_row = self._failures = 0
+        self._error: str | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, last_committed: int) -> None:
+        """Take up what an earlier run has left, and start to deliver."""
+        self.outbox.forget_after(last_committed)
+        self._waiting = self.outbox.waiting()
+        self._thread = threading.Thread(target=self._deliver_all, name=f"side-{self.sink.name}", daemon=True)
+        self._thread.start()
+
+    def room(self) -> int:
+        """How many more rows may wait."""
+        with self._changed:
+            return max(0, self._max_waiting - sum(self._waiting.values()))
+
+    def hand_over(self, waiting: Waiting) -> None:
+        """The rows of a micro-batch: durable when this returns, delivered later."""
+        self.outbox.put(waiting)
+        with self._changed:
+            self._waiting[waiting.batch_id] = waiting.rows
+            self._changed.notify_all()
+
+    def told(self) -> dict[str, Any]:
+        """For status and metrics."""
+        with self._changed:
+            return {
+                "waiting": sum(self._waiting.values()), "delivered": self._delivered,
+                "up": not self._failed_in_a_row, "error": self._error,
+            }  # fmt: skip
+
+    def undelivered(self) -> int:
+        """Rows that wait for a sink that is away; 0 while it takes them."""
+        with self._changed:
+            return sum(self._waiting.values()) if self._failed_in_a_row else 0
+
+    def settle(self, seconds: float, tries: int = 1) -> int:
+        """Wait until all is delivered, time is up, or the sink has failed as often from now on. Gives what still waits.
+
+        With one try, a sink that is known to be away is not waited for at all.
+        """
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            until = self._failures + tries
+            self._hurried = True
+            self._changed.notify_all()
+            while self._waiting and self._failures < until and time.monotonic() < deadline:
+                if tries == 1 and self._failed_in_a_row:
+                    break
+                self._changed.wait(_TICK)
+            self._hurried = False
+            return sum(self._waiting.values())
+
+    def write_rest(self, path: Path) -> None:
+        """What still waits as lines of JSON, for people: the pipeline does not start again."""
+        with path.open("w", encoding="utf-8") as file:
+            for batch_id in self.outbox.waiting():
+                waiting = self.outbox.read(batch_id)
+                file.writelines(f"{text}\n" for text in [*self.documents.texts(waiting.batches), *waiting.texts])
+
+    def close(self) -> None:
+        """Stop delivering. A write that hangs is left to itself."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(1.0)
+        self.sink.close()
+
+    def _deliver_all(self) -> None:
+        while (batch_id := self._next()) is not None:
+            try:
+                self.sink.write(self._build(self.outbox.read(batch_id)))
+            except Exception as failed:  # noqa: BLE001  # whatever a sink raises, the rows stay and are tried again
+                self._note_failure(failed)
+            else:
+                self._note_success(batch_id)
+
+    def _next(self) -> int | None:
+        """The earliest batch that waits, once it may be tried; None when the channel closes."""
+        with self._changed:
+            failed = time.monotonic()
+            while not self._closing and time.monotonic() < failed + self._pause():
+                self._changed.wait(_TICK)
+            self._changed.wait_for(lambda: self._closing or self._waiting)
+            return None if self._closing else min(self._waiting)
+
+    def _pause(self) -> float:
+        if not self._failed_in_a_row:
+            return 0.0
+        pause = self._pauses[min(self._failed_in_a_row, len(self._pauses)) - 1]
+        return min(pause, 1.0) if self._hurried else pause
+
+    def _note_failure(self, failed: Exception) -> None:
+        with self._changed:
+            if self._closing:
+                return
+            self._failures += 1
+            self._failed_in_a_row += 1
+            self._error = self._redact(gist(failed)).removeprefix(f"sink `{self.sink.name}` ")
+            first, rows = self._failed_in_a_row == 1, sum(self._waiting.values())
+            self._changed.notify_all()
+        if first:
+            _log.warning(
+                "side sink `%s` fails: %s. %s rows wait for it and it is tried again; the main output goes on",
+                self.sink.name, self._error, f"{rows:,}",
+            )  # fmt: skip
+
+    def _note_success(self, batch_id: int) -> None:
+        self.outbox.remove(batch_id)
+        with self._changed:
+            back, self._failed_in_a_row, self._error = self._failed_in_a_row, 0, None
+            self._delivered += self._waiting.pop(batch_id, 0)
+            rows = sum(self._waiting.values())
+            self._changed.notify_all()
+        if back:
+            _log.warning("side sink `%s` takes rows again; %s wait", self.sink.name, f"{rows:,}")

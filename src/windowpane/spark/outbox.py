@@ -1,0 +1,90 @@
+"""Side rows that wait for one sink: a file per micro-batch in the checkpoint, written before Spark commits the batch.
+
+So a sink that is away holds up nothing, and a process that dies loses nothing: what was not delivered is delivered by
+the next start, under the same batch ids.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from windowpane.core.accounting import Accounting
+from windowpane.core.frames import SideRows
+from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.errors import StateError
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The side rows of one micro-batch. `texts` are records that are JSON already."""
+
+    batch_id: int
+    batches: Sequence[pa.RecordBatch]
+    texts: Sequence[str] = ()
+    final: bool = False
+    """Of the last batch of a graceful end."""
+
+    @property
+    def rows(self) -> int:
+        return sum((int(batch.num_rows) for batch in self.batches), len(self.texts))
+
+    def packed(self) -> bytes:
+        """All of it in one payload, which `SideDocuments` can read too."""
+        frames = [SideRows(batch) for batch in self.batches]
+        return pack_frames(frames, Accounting(), batch_id=self.batch_id, texts=list(self.texts), final=self.final)
+
+    @classmethod
+    def unpacked(cls, payload: bytes) -> Waiting:
+        frames, _, meta = unpack_frames(payload)
+        texts = meta["texts"]
+        assert isinstance(texts, list)
+        batches = [frame.batch for frame in frames if isinstance(frame, SideRows)]
+        return cls(int(str(meta["batch_id"])), batches, tuple(texts), bool(meta["final"]))
+
+
+class Outbox:
+    """Files `<batch>-<rows>.side` in `folder`, each there whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, waiting: Waiting) -> None:
+        """Durable when this returns. A batch that comes again replaces what it had left."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.remove(waiting.batch_id)
+        path = self.folder / f"{waiting.batch_id:012}-{waiting.rows}.side"
+        draft = path.with_suffix(".tmp")
+        with draft.open("wb") as file:
+            file.write(waiting.packed())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+
+    def waiting(self) -> dict[int, int]:
+        """Rows by batch, in order of batches."""
+        return {batch_id: rows for batch_id, rows, _ in self._files()}
+
+    def read(self, batch_id: int) -> Waiting:
+        for found, _, path in self._files():
+            if found == batch_id:
+                return Waiting.unpacked(path.read_bytes())
+        raise StateError("OUTBOX_CHANGED", f"the side rows of batch {batch_id} are gone from {self.folder}")
+
+    def remove(self, batch_id: int) -> None:
+        for path in self.folder.glob(f"{batch_id:012}-*.side"):
+            path.unlink(missing_ok=True)
+
+    def forget_after(self, batch_id: int) -> None:
+        """Batches after this one were never committed: they come again."""
+        for found in self.waiting():
+            if found > batch_id:
+                self.remove(found)
+
+    def _files(self) -> list[tuple[int, int, Path]]:
+        files = sorted(self.folder.glob("*.side"))
+        return [(int(path.stem.partition("-")[0]), int(path.stem.partition("-")[2]), path) for path in files]

@@ -1,0 +1,133 @@
+"""Where a transform's side rows go: to the channels of their sinks, or back into the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from windowpane.connectors.sinks import SinkBatch
+from windowpane.spark.channels import LAST_TRIES, SideChannel
+from windowpane.spark.outbox import Waiting
+from windowpane.spark.reinjection import Reinjection, Round
+from windowpane.spark.unpacking import SideDocuments
+
+SETTLE_SECONDS = 60.0
+IN_PROCESS = 5_000
+"""Up to so many records become JSON here; more of them in the workers."""
+
+
+@dataclass(frozen=True)
+class SideOutput:
+    """Channels by the names of their sinks. A kind without one is counted and goes nowhere."""
+
+    channels: Mapping[str, SideChannel] = field(default_factory=dict)
+    reinjection: Reinjection | None = None
+
+    def wanted(self, aside: Mapping[str, int]) -> bool:
+        """Whether any of these rows go anywhere."""
+        routed = {kind for channel in self.channels.values() for kind in channel.documents.kinds}
+        routed |= set(self.reinjection.limits) if self.reinjection else set()
+        return any(aside.get(kind) for kind in routed)
+
+    def going_round(self, rows: Sequence[pa.RecordBatch], elapsed_us: int) -> Round:
+        """Which rows are read again."""
+        return self.reinjection.part(rows, _seconds(elapsed_us)) if self.reinjection else Round(tuple(rows))
+
+    def allowed(self, aside: Mapping[str, int], elapsed_us: int) -> dict[str, int]:
+        """How many rows of each kind their channel takes: its limit for every second since the last batch, and no more
+        than there is room for. A kind without a channel is not held to anything.
+
+        Time is that of the batches, so that a replayed batch is given the same.
+        """
+        found = dict(aside)
+        for channel in self.channels.values():
+            room, limits = channel.room(), dict(channel.documents.limits)
+            for kind in channel.documents.kinds:
+                count = aside.get(kind, 0)
+                limit = int(limits[kind] * _seconds(elapsed_us)) if kind in limits else count
+                found[kind] = min(count, limit, room)
+                room -= found[kind]
+        return found
+
+    def hand_over(
+        self,
+        batch_id: int,
+        rows: Sequence[pa.RecordBatch],
+        allowed: Mapping[str, int],
+        *,
+        error_texts: Callable[[SideDocuments], list[str]],
+        clear: bool,
+        final: bool = False,
+    ) -> None:
+        """Give each channel its rows. `clear`: sinks that keep one copy get the batch even without rows."""
+        for channel in self.channels.values():
+            documents = channel.documents
+            texts = error_texts(documents) if "error" in documents.kinds else []
+            waiting = Waiting(batch_id, documents.chosen(rows, allowed), texts, final)
+            if waiting.rows or (clear and channel.sink.delivery == "exactly_once"):
+                channel.hand_over(waiting)
+
+    def open(self, spark: SparkSession) -> None:
+        """Before the first batch; ConfigError for what no later try will mend."""
+        for channel in self.channels.values():
+            channel.sink.open(spark, identified=False)
+
+    def begin(self, last_committed: int) -> None:
+        for channel in self.channels.values():
+            channel.begin(last_committed)
+        if self.reinjection is not None:
+            self.reinjection.forget_after(last_committed)
+
+    def undelivered(self) -> dict[str, int]:
+        """Rows that wait for sinks that are away, by sink."""
+        found = {name: channel.undelivered() for name, channel in self.channels.items()}
+        return {name: rows for name, rows in found.items() if rows}
+
+    def told(self) -> dict[str, dict[str, object]]:
+        """For status and metrics."""
+        return {name: channel.told() for name, channel in self.channels.items()}
+
+    def settle(self, *, for_good: bool) -> dict[str, int]:
+        """Before the pipeline ends: rows that are still not delivered, by sink. `for_good`: it will not start again."""
+        tries = LAST_TRIES if for_good else 1
+        left = {name: channel.settle(SETTLE_SECONDS, tries) for name, channel in self.channels.items()}
+        return {name: rows for name, rows in left.items() if rows}
+
+    def close(self) -> None:
+        for channel in self.channels.values():
+            channel.close()
+
+
+def side_batches(
+    spark: SparkSession, transform: str, run_id: Callable[[], str], documents: SideDocuments
+) -> Callable[[Waiting], SinkBatch]:
+    """How what waits becomes a batch for a sink."""
+
+    def build(waiting: Waiting) -> SinkBatch:
+        frame, table = partial(_in_workers, spark, documents, waiting), None
+        if waiting.rows <= IN_PROCESS:
+            records = [*documents.texts(waiting.batches), *waiting.texts]
+            table = pa.table({"value": pa.array(records, pa.string())})
+            frame = partial(spark.createDataFrame, table, "value string")
+        return SinkBatch(
+            waiting.batch_id, frame, documents=True, transform=transform, table=table, rows=waiting.rows,
+            run=run_id(), final=waiting.final,
+        )  # fmt: skip
+
+    return build
+
+
+def _in_workers(spark: SparkSession, documents: SideDocuments, waiting: Waiting) -> DataFrame:
+    payloads = [Waiting(waiting.batch_id, [batch]).packed() for batch in waiting.batches]
+    packed = spark.createDataFrame(pa.table({"payload": pa.array(payloads, pa.binary())}), "payload binary")
+    records = packed.repartition(max(1, len(payloads))).mapInArrow(documents.run, "value string")
+    texts = spark.createDataFrame(pa.table({"value": pa.array(waiting.texts, pa.string())}), "value string")
+    return records.unionAll(texts)
+
+
+def _seconds(elapsed_us: int) -> float:
+    return max(1.0, elapsed_us / 1_000_000)

@@ -1,0 +1,188 @@
+"""A side channel takes rows without waiting and delivers them itself: sinks that fail, hang, come back, or never do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.core import columns as c
+from windowpane.core.side import side_batch
+from windowpane.spark.channels import SideChannel
+from windowpane.spark.outbox import Outbox, Waiting
+from windowpane.spark.reinjection import Reinjection
+from windowpane.spark.side_output import SideOutput
+from windowpane.spark.unpacking import SideDocuments
+
+DOCUMENTS = SideDocuments("plan", ("late", "error"), ("late",), (("late", 3),))
+
+
+class Taking(Sink):
+    """Fails its first `failures` writes, and holds each until `gate` is open."""
+
+    def __init__(self, failures: int = 0) -> None:
+        super().__init__("dlq")
+        self.failures, self.taken, self.tries = failures, list[tuple[int, int]](), 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def write(self, batch: SinkBatch) -> None:
+        self.tries += 1
+        self.gate.wait()
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("the broker is away")
+        self.taken.append((batch.batch_id, batch.arrow().num_rows))
+
+
+def side_rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
+    rows = pa.RecordBatch.from_pydict(
+        {c.TS: pa.array(range(count), pa.int64()), c.EVENT: [f'{{"v":{number}}}' for number in range(count)], **columns}
+    )
+    return side_batch(kind, "a reason", rows, clock_us=0, watermark_us=None)
+
+
+def as_batch(waiting: Waiting) -> SinkBatch:
+    frame: Any = None
+    table = pa.table({"value": [*DOCUMENTS.texts(waiting.batches), *waiting.texts]})
+    return SinkBatch(waiting.batch_id, lambda: frame, documents=True, table=table)
+
+
+Make = Callable[..., SideChannel]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[SideChannel] = []
+
+    def make(sink: Sink, *, max_waiting: int = 1000, committed: int = 10**9) -> SideChannel:
+        outbox = Outbox(tmp_path / "outbox" / sink.name)
+        channel = SideChannel(sink, DOCUMENTS, outbox, as_batch, max_waiting=max_waiting, pauses=(0.01, 0.01, 0.05))
+        channel.begin(committed)
+        made.append(channel)
+        return channel
+
+    yield make
+    for channel in made:
+        channel.close()
+
+
+def hand_over(channel: SideChannel, batch_id: int, count: int = 2) -> None:
+    channel.hand_over(Waiting(batch_id, [side_rows("late", count)]))
+
+
+def test_batches_arrive_in_order_and_leave_nothing_behind(make: Make) -> None:
+    channel = make(sink := Taking())
+    for number in range(5):
+        hand_over(channel, number, number + 1)
+    assert channel.settle(10) == 0
+    assert sink.taken == [(number, number + 1) for number in range(5)]
+    assert channel.outbox.waiting() == {}
+    assert channel.told() == {"waiting": 0, "delivered": 15, "up": True, "error": None}
+
+
+def test_a_sink_that_fails_for_a_while_gets_all_of_it_and_is_told_of_once(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "windowpane"):
+        channel = make(sink := Taking(failures=6))
+        hand_over(channel, 0)
+        hand_over(channel, 1)
+        assert channel.settle(10, tries=100) == 0
+    assert sink.taken == [(0, 2), (1, 2)]
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert "side sink `dlq` fails: ConnectionError: the broker is away" in said[0]
+    assert "takes rows again" in said[1]
+
+
+def test_a_dead_sink_holds_up_nothing_and_the_next_start_delivers(make: Make) -> None:
+    dead = make(Taking(failures=10**6))
+    started = time.monotonic()
+    for number in range(20):
+        hand_over(dead, number)
+    assert dead.settle(10) == 40
+    assert time.monotonic() - started < 5
+    assert dead.told()["up"] is False
+    assert dead.undelivered() == 40
+    dead.close()
+    back = make(sink := Taking())
+    assert back.settle(10) == 0
+    assert sink.taken == [(number, 2) for number in range(20)]
+
+
+def test_what_was_never_committed_comes_again_and_is_not_delivered_from_the_outbox(make: Make) -> None:
+    dead = make(Taking(failures=10**6))
+    for number in range(3):
+        hand_over(dead, number)
+    dead.close()
+    back = make(sink := Taking(), committed=1)
+    assert back.settle(10) == 0
+    assert sink.taken == [(0, 2), (1, 2)]
+
+
+def test_a_sink_that_hangs_is_not_waited_for_beyond_the_time_given(make: Make) -> None:
+    sink = Taking()
+    sink.gate.clear()
+    channel = make(sink)
+    hand_over(channel, 0)
+    started = time.monotonic()
+    assert channel.settle(0.3) == 2
+    assert time.monotonic() - started < 2
+    sink.gate.set()
+    assert channel.settle(10) == 0
+
+
+def test_at_a_graceful_end_a_dead_sink_is_tried_a_few_times(make: Make, tmp_path: Path) -> None:
+    sink = Taking(failures=10**6)
+    channel = make(sink)
+    hand_over(channel, 0)
+    assert channel.settle(60, tries=4) == 2
+    assert 4 <= sink.tries < 10
+    channel.write_rest(tmp_path / "rest.jsonl")
+    assert (tmp_path / "rest.jsonl").read_text().count('"kind": "late"') == 2
+
+
+def test_limits_and_room_are_shared_among_kinds_and_what_is_beyond_is_not_taken(make: Make) -> None:
+    channel = make(Taking(failures=10**6), max_waiting=10)
+    output = SideOutput({"dlq": channel})
+    aside = {"late": 8, "error": 9, "duplicate": 4}
+    assert output.allowed(aside, 0) == {"late": 3, "error": 7, "duplicate": 4}, "3 a second, and room for 10"
+    assert output.allowed(aside, 2_000_000) == {"late": 6, "error": 4, "duplicate": 4}
+    rows = [side_rows("late", 5), side_rows("error", 9)]
+    output.hand_over(0, rows, {"late": 3, "error": 5}, error_texts=lambda _: ["{}"], clear=False)
+    waiting = channel.outbox.read(0)
+    assert [(batch.num_rows, batch.column("kind")[0].as_py()) for batch in waiting.batches] == [
+        (3, "late"),
+        (5, "error"),
+    ]
+    assert waiting.batches[0].column("original_event").null_count == 0
+    assert waiting.batches[1].column("original_event").null_count == 5, "not asked for"
+    assert waiting.texts == ("{}",)
+    assert channel.room() == 1
+
+
+def test_rows_go_round_with_their_count_until_it_is_enough(tmp_path: Path) -> None:
+    again = Reinjection(tmp_path, "s", {"late": 2}, {"late": 4})
+    counts = pa.array([None, 1, 2, None, None, None], pa.int32())
+    rows = [side_rows("late", 6, **{c.REINJECTIONS: counts}), side_rows("error", 2)]
+    parted = again.part(rows, seconds=1)
+    assert parted.counts == {"late": 4}, "the third has gone round twice, the last is beyond the rate"
+    assert parted.lines == {
+        "s": [
+            f'{{"v":{value},"_shard":"s/0","_reinjections":{count}}}'
+            for value, count in ((0, 1), (1, 2), (3, 1), (4, 1))
+        ]
+    }
+    assert [batch.num_rows for batch in parted.rows] == [2, 2]
+    again.put(7, parted.lines)
+    assert (tmp_path / "s" / "000000000007.json").read_text().count("\n") == 4
+    again.forget_after(6)
+    assert not list(tmp_path.glob("s/*"))
