@@ -42,16 +42,15 @@ def write(path: Path, **columns: pa.Array) -> Path:
 def test_timestamps_and_integers_become_microseconds(tmp_path: Path) -> None:
     day = dt.datetime(1969, 12, 31, 23, 59, 59, 1, dt.UTC)
     path = write(tmp_path / "a.parquet", at=pa.array([day, None], INSTANT), ms=pa.array([-1, None], INT))
-    of_instants = scan(columns={"at": INSTANT}, time=TimeColumn("at", None, strict=False, code=1))
-    assert [row[c.TS] for row in rows(of_instants, path)] == [-999_999, CLOCK_US]
-    assert [row[c.TIME_SOURCE] for row in rows(of_instants, path)] == [1, 3]
-    of_numbers = scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True, code=None))
+    of_instants = scan(columns={"at": INSTANT}, time=TimeColumn("at", None, strict=False))
+    assert [row[c.TS] for row in rows(of_instants, path)] == [-999_999, None]
+    of_numbers = scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True))
     assert [(row[c.TS], row[c.ERROR]) for row in rows(of_numbers, path)] == [(-1000, None), (None, "event_time_null")]
 
 
 def test_a_time_too_large_to_compute_with_cannot_be_parsed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", ms=pa.array([2**62, -(2**62), 5], INT))
-    found = rows(scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True, code=None)), path)
+    found = rows(scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True)), path)
     assert [row[c.ERROR] for row in found] == ["event_time_parse", "event_time_parse", None]
 
 

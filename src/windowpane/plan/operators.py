@@ -54,6 +54,13 @@ def time_sources(root: PlanNode) -> tuple[str, ...]:
     return tuple(found) or ("processing_time",)
 
 
+def falls_back_to_clock(root: PlanNode) -> bool:
+    """Whether a row's time is in one place, and otherwise that of its micro-batch."""
+    nodes = [node for node in walk(root) if isinstance(node, physical.PhysicalEventTime)]
+    last = [step.origin for node in nodes for step in node.steps[1:]]
+    return last == ["processing_time"] * len(nodes) and len(time_sources(root)) == 2
+
+
 def find_aggregation(root: PlanNode) -> parts.Aggregation | None:
     fused = find(root, physical.PhysicalStreamingAggregation)
     unfused = find(root, physical.PhysicalAggregation)

@@ -14,7 +14,7 @@ from windowpane.errors import PlanError, SqlError
 from windowpane.plan import physical
 from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.steps import TimeStep, time_source
+from windowpane.plan.steps import TimeStep
 from windowpane.sql import to_duckdb
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import INTEGRAL, to_arrow
@@ -44,8 +44,6 @@ class EventTimeColumn:
     column: str
     unit_us: int | None
     strict: bool
-    source: str
-    """What such a time counts as, of TIME_SOURCES."""
     type: str = ""
     """What the type of event time is called, for people."""
 
@@ -204,7 +202,7 @@ def _event_time(node: physical.PhysicalEventTime, types: Mapping[str, str]) -> E
     readable = kind in INTEGRAL if unit_us is not None else kind in _INSTANTS.get(first.type, ())
     if not readable:
         raise _Refused(f"event time is {_shown(first)} of {kind or 'an expression'}")
-    return EventTimeColumn(column, unit_us, first.on_failure == "error", time_source(first), first.type)
+    return EventTimeColumn(column, unit_us, first.on_failure == "error", first.type)
 
 
 def _shown(step: TimeStep) -> str:

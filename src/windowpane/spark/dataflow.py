@@ -11,7 +11,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
 from windowpane.plan.build import Plan
-from windowpane.plan.operators import time_sources
 from windowpane.plan.scan import ColumnarScan
 from windowpane.spark.event_times import NOW
 from windowpane.spark.far import OUTPUT, FarStage
@@ -60,7 +59,7 @@ def build_dataflow(
     `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
     """
     if plan.scan is not None and sources.files is not None and feedback:
-        scan = file_scan(plan.scan, time_sources(plan.physical))
+        scan = file_scan(plan.scan)
         rows, crossing = sources.files(plan.scan.stream), scan.schema
     else:
         scan, rows = (
@@ -84,12 +83,10 @@ def build_dataflow(
     return Dataflow(packed, stages, results)
 
 
-def file_scan(scan: ColumnarScan, sources: tuple[str, ...]) -> FileScan:
-    """A planned scan as workers run it. `sources`: where rows of the plan may get their time from."""
-    time = None
-    if scan.time is not None:
-        code = c.TIME_SOURCES.index(scan.time.source) if len(sources) > 1 else None
-        time = TimeColumn(scan.time.column, scan.time.unit_us, scan.time.strict, code, scan.time.type)
+def file_scan(scan: ColumnarScan) -> FileScan:
+    """A planned scan as workers run it."""
+    at = scan.time
+    time = None if at is None else TimeColumn(at.column, at.unit_us, at.strict, at.type)
     return FileScan(
         scan.format, tuple((column.name, to_arrow(column.type)) for column in scan.columns), time, scan.plain,
         tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed), scan.where, scan.original,

@@ -19,7 +19,7 @@ from windowpane.plan.columns import quote
 from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.plan.guard import error_detail, guard_of, row_error_detail
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.operators import time_sources
+from windowpane.plan.operators import falls_back_to_clock, time_sources
 from windowpane.plan.steps import SOURCE_TIME, TimeStep, time_source
 from windowpane.spark.event_times import CORRUPT, NOW, TimeExpressions
 from windowpane.spark.near import CLOCK
@@ -112,10 +112,12 @@ class InputFrame:
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
         """The first step that yields a value wins; a strict step that yields none says why."""
         expressions = TimeExpressions(self.spark, self.types, source)
+        if not self.clock and falls_back_to_clock(self.root):
+            steps = steps[:1]  # the near stage knows the clock, and need not be told whose time it is
         values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
         columns: dict[str, str] = {physical.EVENT_TIME: time}
-        if len(time_sources(self.root)) > 1:
+        if len(time_sources(self.root)) > 1 and (self.clock or not falls_back_to_clock(self.root)):
             codes = [c.TIME_SOURCES.index(time_source(step)) for step in steps]
             cases = [f"WHEN {value} IS NOT NULL THEN {code}" for value, code in zip(values, codes, strict=True)]
             columns[c.TIME_SOURCE] = f"CAST(CASE {' '.join(cases)} END AS TINYINT)"

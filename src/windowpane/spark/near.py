@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from windowpane.core import columns as c
@@ -17,6 +18,7 @@ from windowpane.core.frames import Clock, Frame, Rows, Watermark
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import concat
+from windowpane.core.side import DECODE
 from windowpane.core.wire import pack_frames
 from windowpane.errors import InternalError
 from windowpane.spark.originals import with_events
@@ -109,6 +111,8 @@ class _Fold:
             fresh = batch.filter(batch.column(c.REINJECTIONS).is_null())
             self._reinjected += batch.num_rows - fresh.num_rows
         self._sources.update(count_time_sources(fresh, self._stages.time_source))
+        if self._stages.clock_fallback and batch.column(c.TS).null_count:
+            batch = self._with_clock(batch, fresh)
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
         made = len(self.frames)
@@ -116,6 +120,13 @@ class _Fold:
         if source is not None:
             self.frames[made:] = [with_events(frame, source) for frame in self.frames[made:]]
         self._arrival += batch.num_rows
+
+    def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows without a time have the batch's. A record that cannot be read has none: it would move the watermark."""
+        without = np.asarray(_lacks_time(batch))
+        self._sources["processing_time"] += int(np.count_nonzero(_lacks_time(fresh)))
+        times = pc.if_else(pa.array(without), pa.scalar(self.clock_us, pa.int64()), batch.column(c.TS))
+        return batch.set_column(batch.schema.get_field_index(c.TS), c.TS, times)
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         self.clock_us = self._told.clock_us if self._told else int(batch.column(CLOCK)[0].as_py())
@@ -139,6 +150,13 @@ class _Fold:
         return {FUTURE: future, REINJECTED: self._reinjected} | {
             f"{TIMES}{source}": count for source, count in self._sources.items()
         }
+
+
+def _lacks_time(batch: pa.RecordBatch) -> pa.Array:
+    lacking = batch.column(c.TS).is_null()
+    if c.ERROR not in batch.schema.names:
+        return lacking
+    return pc.and_(lacking, pc.fill_null(pc.not_equal(batch.column(c.ERROR), DECODE), fill_value=True))
 
 
 def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, int]:

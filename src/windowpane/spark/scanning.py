@@ -39,8 +39,7 @@ class TimeColumn:
     column: str
     unit_us: int | None
     strict: bool
-    code: int | None
-    """Its position in TIME_SOURCES, where rows may have their time from elsewhere too."""
+    """A row without a time is an error row; otherwise the time that it is given stands elsewhere."""
     type: str = ""
 
     def failures(self, values: pa.Array, times: pa.Array) -> pa.Array:
@@ -159,15 +158,7 @@ class FileScan:
                 c.TS: times, _TIME_ERROR: reason,
                 _TIME_DETAIL: self.time.failures(batch.column(self.time.column), times),
             }  # fmt: skip
-        if self.time.code is None:
-            return {c.TS: times}
-        now, code = pa.scalar(clock_us, pa.int64()), pa.scalar(_CLOCK_CODE, pa.int8())
-        if CORRUPT in batch.schema.names:
-            # A record that could not be read would move the watermark to the clock.
-            readable = batch.column(CORRUPT).is_null()
-            now, code = pc.if_else(readable, now, None), pc.if_else(readable, code, None)
-        codes = pc.if_else(times.is_valid(), pa.scalar(self.time.code, pa.int8()), code)
-        return {c.TS: pc.coalesce(times, now), c.TIME_SOURCE: codes}
+        return {c.TS: times}
 
     def _evaluated(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Computed columns. One that fails on a row is NULL there, and the row's error says why."""
@@ -204,7 +195,6 @@ class FileScan:
 
 
 _TIME_ERROR, _TIME_DETAIL = "_time_error", "_time_detail"
-_CLOCK_CODE = c.TIME_SOURCES.index("processing_time")
 
 
 def _numbered(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from windowpane.core.operators.streaming_aggregation import PartialAggregation
 from windowpane.plan import physical
 from windowpane.plan.build import Plan
 from windowpane.plan.node import find
-from windowpane.plan.operators import build_operators, find_aggregation, row_aliases, time_sources
+from windowpane.plan.operators import build_operators, falls_back_to_clock, find_aggregation, row_aliases, time_sources
 from windowpane.plan.placement import place
 from windowpane.spark.stages import Stages
 
@@ -29,8 +29,11 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     split = _Split(plan, feedback)
     streams = tuple(dict.fromkeys(ref.name for ref in plan.query.relation.streams))
     aliases, sources = tuple(row_aliases(plan.physical).items()), time_sources(plan.physical)
-    source, placed = sources[0] if len(sources) == 1 else None, place(plan.physical)
-    bare = Stages(b"", b"", aliases, streams[0], placed.route_by, shards, feedback, source, placed.broadcast)
+    fallback, placed = feedback and falls_back_to_clock(plan.physical), place(plan.physical)
+    source = sources[0] if len(sources) == 1 or fallback else None
+    bare = Stages(
+        b"", b"", aliases, streams[0], placed.route_by, shards, feedback, source, fallback, placed.broadcast
+    )  # fmt: skip
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
     schema = bare.complete_rows(empty, 0).schema
     operators = build_operators(

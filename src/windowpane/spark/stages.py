@@ -36,6 +36,8 @@ class Stages:
     """The host tells tasks the watermark of the batch before."""
     time_source: str | None = None
     """Where all rows have their time from; None: each row says so itself."""
+    clock_fallback: bool = False
+    """A row without a time has that of the micro-batch."""
     broadcast: bool = False
     """Every shard hears of every row that triggers a sliding window."""
     result_columns: tuple[str, ...] | None = None
