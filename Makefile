@@ -23,7 +23,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka or PostgreSQL
 	@scripts/java
 	@scripts/kafka-jars || echo "Without Kafka: the tests that need it are skipped, or fail where CI is set." >&2
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
-	$(PYTHON) -m pytest -m "spark or kafka or postgres"
+	$(PYTHON) -m pytest -m "spark or kafka or postgres" -n 2 --dist loadfile
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
