@@ -1,7 +1,7 @@
 """A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
 compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills.
 
-Beside it runs a query with side outputs of every kind, late rows read again: each row of the input must be in its
+Beside it runs a query with side outputs of every kind, error rows read again: each row of the input must be in its
 results or in one of its side outputs, and that once.
 """
 
@@ -51,8 +51,8 @@ sink = "every"
 dedupe = { key = ["key"], within = "1h" }
 limits = { max_groups = 4 }
 [transforms.every.side_output]
-late = { sink = "reinject", enable_reinject = true, max_reinjections = 1, then = "rest", include_original = true }
-error = { sink = "rest", include_original = true }
+late = { sink = "rest", include_original = true }
+error = { sink = "reinject", max_reinjections = 1, then = "rest", include_original = true }
 duplicate = { sink = "rest", include_original = true }
 evicted = { sink = "rest", include_original = true }
 

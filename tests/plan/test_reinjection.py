@@ -38,6 +38,26 @@ def test_rows_that_would_not_come_back_as_one_are_refused(rows: str, reason: str
     assert refused.value.key == "transforms.q.side_output.error.sink"
 
 
+def test_rows_that_dedupe_has_seen_are_refused() -> None:
+    """They would come back as duplicates of themselves. Error rows are judged before."""
+    settings = {
+        "streams": {"s": {"format": "json", "path": "s", "schema": "k STRING"}},
+        "transforms": {
+            "q": {
+                "sql": "SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 1), k", "sink": "dlq",
+                "dedupe": {"key": "k", "within": "1m"}, "limits": {"max_groups": 1},
+                "side_output": {"evicted": {"sink": "reinject"}, "error": {"sink": "reinject"}},
+            }
+        },
+        "sinks": {"dlq": {"format": "console"}},
+    }  # fmt: skip
+    with pytest.raises(PlanError, match="duplicates of themselves") as refused:
+        plan_pipeline(parse_pipeline(settings))
+    assert refused.value.key == "transforms.q.side_output.evicted.sink"
+    del settings["transforms"]["q"]["side_output"]["evicted"]  # type: ignore[index]
+    assert plan_pipeline(parse_pipeline(settings))[0].reinjects
+
+
 @pytest.mark.parametrize("route", [{"sink": "dlq", "then": "dlq"}, {"sink": "reinject", "then": "nowhere"}])
 def test_then_needs_reinject_and_a_sink_that_is_there(route: dict[str, object]) -> None:
     with pytest.raises(ConfigError) as refused:

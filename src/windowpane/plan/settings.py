@@ -36,7 +36,11 @@ def check_reinjection(context: PlanContext) -> None:
     names = [ref.name for ref in context.refs()]
     if not asked:
         return
-    if context.bound.relation.joins:
+    seen_by_dedupe: tuple[SideKind, ...] = ("late", "evicted")
+    remembered = [kind for kind in seen_by_dedupe if kind in asked]
+    if context.transform.dedupe is not None and remembered:
+        asked, reason = remembered, "dedupe has seen them, and would take them for duplicates of themselves"
+    elif context.bound.relation.joins:
         reason = "its rows come out of a join, which would multiply them"
     elif len(set(names)) < len(names):
         reason = "it reads a stream twice"
