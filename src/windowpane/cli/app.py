@@ -108,7 +108,7 @@ def explain(
 
 @app.command(
     epilog="Examples:\n\n  windowpane run\n\n  windowpane run jobs/pipeline.toml --drain\n\n"
-    "  windowpane run --trigger 10s --json > progress.jsonl",
+    "  windowpane run --trigger 10s --json > progress.jsonl\n\n  windowpane run --drain --profile",
 )
 def run(
     pipeline: PipelineFile = None,
@@ -127,6 +127,7 @@ def run(
             "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: a free port."
         ),
     ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line per micro-batch, and a last one.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -134,7 +135,8 @@ def run(
     with reporting(as_json=as_json, debug=debug, as_lines=True):
         from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
 
-        run_pipeline(pipeline, RunOptions(transform, trigger, metrics_port, drain=drain, as_json=as_json))
+        options = RunOptions(transform, trigger, metrics_port, drain=drain, as_json=as_json, profile=profile)
+        run_pipeline(pipeline, options)
 
 
 @app.command(epilog="Examples:\n\n  windowpane status\n\n  windowpane status jobs/pipeline.toml --json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from windowpane.cli.figures import accounting_table
+from windowpane.cli.profile import Profile
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
 from windowpane.config import METRICS_ONLY, PipelineConfig, Trigger, find_pipeline, load_pipeline, parse_options
 from windowpane.errors import ConfigError
@@ -24,6 +26,7 @@ from windowpane.runtime.status import Board, named
 if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline
     from windowpane.runtime.supervision import Outcome
+    from windowpane.spark.ledger import Entry
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class RunOptions:
     metrics_port: int | None = None
     drain: bool = False
     as_json: bool = False
+    profile: bool = False
 
 
 def run_pipeline(path: Path | None, options: RunOptions) -> None:
@@ -49,16 +53,24 @@ def run_pipeline(path: Path | None, options: RunOptions) -> None:
     from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415  # after the plan: mistakes need no Spark
 
     pipeline = Pipeline(config, plans, trigger=trigger, metrics_port=options.metrics_port)
+    profiles = {plan.transform: Profile() for plan in plans} if options.profile else {}
     with redirect_stdout(progress.stdout):
-        outcome, board = _run(pipeline, progress, drain=options.drain)
-    _conclude(config, outcome, board, as_json=options.as_json)
+        outcome, board = _run(pipeline, progress, profiles, drain=options.drain)
+    _conclude(config, outcome, board, profiles, as_json=options.as_json)
 
 
-def _run(pipeline: Pipeline, progress: Progress, *, drain: bool) -> tuple[Outcome, Board]:
+def _run(
+    pipeline: Pipeline, progress: Progress, profiles: Mapping[str, Profile], *, drain: bool
+) -> tuple[Outcome, Board]:
+    def hear(transform: str, entry: Entry) -> None:
+        progress.heard(transform, entry)
+        if transform in profiles:
+            profiles[transform].hear(entry)
+
     from windowpane.runtime.supervision import signals, supervise  # noqa: PLC0415  # needs Spark
 
     try:
-        running = pipeline.start(watch=progress.heard)
+        running = pipeline.start(watch=hear)
         with signals() as asked_to_stop:
             progress.watch(running.board)
             if running.metrics is not None:
@@ -90,14 +102,19 @@ def _progress(options: RunOptions) -> Progress:
     return LiveProgress(sys.stderr) if sys.stderr.isatty() else LinesProgress(sys.stderr)
 
 
-def _conclude(config: PipelineConfig, outcome: Outcome, board: Board, *, as_json: bool) -> None:
+def _conclude(
+    config: PipelineConfig, outcome: Outcome, board: Board, profiles: Mapping[str, Profile], *, as_json: bool
+) -> None:
     if as_json:
         final = {"event": "end", "outcome": outcome} | board.document()
+        final |= {"profile": {name: each.document() for name, each in profiles.items()}} if profiles else {}
         sys.stdout.write(json.dumps(final) + "\n")
         return
     console = Console(stderr=True, highlight=False)
     for name, entry in board.entries.items():
         console.print(accounting_table(name, named(entry.totals), _routes(config, name)))
+    for name, profile in profiles.items():
+        console.print(profile.table(name))
     left = sum(entry.open_windows for entry in board.entries.values())
     told = _ending(outcome, left, pipeline_folder(config))
     console.print(told, markup=False, soft_wrap=not console.is_terminal)

@@ -68,13 +68,16 @@ class BatchRunner:
         if not final:
             self._tell_tasks(batch_id)
         gathered = self._gathering.gather(packed)
+        job = time.monotonic() - started
         try:
             entry, aside = self._account(batch_id, gathered, final=final)
             self._write(gathered, entry)
             self._set_aside(gathered, entry, aside)
         finally:
             gathered.release()
-        entry = replace(entry, seconds=round(time.monotonic() - started, 3))
+        took = time.monotonic() - started
+        spent = entry.spent | {"job": round(job, 6), "sink": round(took - job, 6)}
+        entry = replace(entry, seconds=round(took, 3), spent=spent)
         self.ledger.write(entry)
         self.watch(entry)
 

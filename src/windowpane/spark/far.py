@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
@@ -15,6 +16,7 @@ from windowpane.core.operators.base import Holding, Operator, through
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.wire import pack_frames, unpack_frames
 from windowpane.spark.entries import read_entries, write_entries
+from windowpane.spark.spending import MERGE, STATE_CALLS, spending
 from windowpane.spark.stages import Stages
 
 if TYPE_CHECKING:
@@ -36,9 +38,15 @@ class FarStage(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
-        shard = Shard(self._stages, read_entries(self._state))
-        outputs = shard.run([payload for _, payload in packed])
-        write_entries(self._state, shard.changes())
+        spent: Counter[str] = Counter()
+        with spending(spent, STATE_CALLS):
+            entries = read_entries(self._state)
+        with spending(spent, MERGE):
+            shard = Shard(self._stages, entries)
+            shard.take([payload for _, payload in packed])
+        with spending(spent, STATE_CALLS):
+            write_entries(self._state, shard.changes())
+        outputs = shard.outputs(spent)
         for kind, payload in outputs:
             yield Row(shard=key[0], kind=kind, payload=payload)
 
@@ -56,15 +64,37 @@ class Shard:
                 operator.load_entries(own)
         self._entries_before = entries
         self._changes: dict[str, bytes | None] = {}
+        self._given: list[Frame] = []
+        self._counts, self._clock_us, self._tallies = Accounting(), 0, Counter[str]()
 
     def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
-        """One micro-batch. Gives the report, and results and side rows where there are any."""
-        frames, near, clock_us, tallies = self._unpacked(payloads)
-        return self._finish([*frames, BatchEnd()], near, clock_us, tallies)
+        """One micro-batch: `take`, then `outputs`."""
+        self.take(payloads)
+        return self.outputs()
+
+    def take(self, payloads: Iterable[bytes]) -> None:
+        """Work off what was sent."""
+        frames, self._counts, self._clock_us, self._tallies = self._unpacked(payloads)
+        self._finish([*frames, BatchEnd()])
 
     def end(self, clock_us: int) -> list[tuple[str, bytes]]:
         """Graceful end: everything open is emitted."""
-        return self._finish([Clock(clock_us), ControlSignal.END], Accounting(), clock_us, Counter())
+        self._clock_us = clock_us
+        self._finish([Clock(clock_us), ControlSignal.END])
+        return self.outputs()
+
+    def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
+        """The report, and results and side rows where there are any. `spent`: further tallies."""
+        results = [frame for frame in self._given if isinstance(frame, Emissions) and frame.batch.num_rows]
+        aside = [frame for frame in self._given if isinstance(frame, SideRows) and frame.batch.num_rows]
+        report = self._report(self._clock_us) | {
+            "tallies": {**self._tallies, **spent},
+            "results": sum(frame.batch.num_rows for frame in results),
+            "side": _by_kind(aside),
+        }
+        outputs = [(REPORT, pack_frames([], self._counts, **report))]
+        outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
+        return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in aside]
 
     def changes(self) -> dict[str, bytes | None]:
         """State entries to write, None for those to remove."""
@@ -98,23 +128,11 @@ class Shard:
         beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
         return beginning + data, near, clock_us, tallies
 
-    def _finish(
-        self, frames: list[Frame], near: Accounting, clock_us: int, tallies: Counter[str]
-    ) -> list[tuple[str, bytes]]:
-        frames = through(self._operators, frames)
-        counts = sum((operator.counts for operator in self._operators), near)
-        counts.buffered = sum(operator.buffered() for operator in self._operators)
-        results = [frame for frame in frames if isinstance(frame, Emissions) and frame.batch.num_rows]
-        aside = [frame for frame in frames if isinstance(frame, SideRows) and frame.batch.num_rows]
+    def _finish(self, frames: list[Frame]) -> None:
+        self._given = through(self._operators, frames)
+        self._counts = sum((operator.counts for operator in self._operators), self._counts)
+        self._counts.buffered = sum(operator.buffered() for operator in self._operators)
         self._changes = self._changed()
-        report = self._report(clock_us) | {
-            "tallies": dict(tallies),
-            "results": sum(frame.batch.num_rows for frame in results),
-            "side": _by_kind(aside),
-        }
-        outputs = [(REPORT, pack_frames([], counts, **report))]
-        outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
-        return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in aside]
 
     def _crossing(self, frame: Emissions) -> Emissions:
         """Bytes are what a result costs from here on."""

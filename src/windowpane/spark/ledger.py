@@ -49,6 +49,8 @@ class Entry:
     """How often the watermark has moved, since the first batch."""
     state_bytes: int = 0
     seconds: float = 0.0
+    spent: dict[str, float] = field(default_factory=dict)
+    """Where the time went, in seconds: in the workers over all tasks, and `job` and `sink` on the driver's clock."""
     final: bool = False
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
     """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results and future rows.

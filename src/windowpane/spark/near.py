@@ -22,7 +22,8 @@ from windowpane.core.side import DECODE
 from windowpane.core.wire import pack_frames
 from windowpane.errors import InternalError
 from windowpane.spark.originals import with_events
-from windowpane.spark.scanning import FileScan
+from windowpane.spark.scanning import FileScan, Scanned
+from windowpane.spark.spending import FOLD, PACK, SOURCE, spending, waiting
 from windowpane.spark.stages import Stages
 
 BEFORE = "windowpane.before"
@@ -51,18 +52,17 @@ class NearStage:
         task, batch_id = context.partitionId(), _batch_id(context)
         told = _told(context) if self.stages.feedback else None
         fold = _Fold(self.stages, told, first_arrival=(batch_id << 40) + (task << 28))
-        if self.scan and told:
-            for scanned in self.scan.read(batches, told.clock_us):
-                fold.add(scanned.rows, scanned.source)
-        else:
-            for chunk in _chunks(batches):
-                fold.add(chunk)
+        read = self.scan.read(batches, told.clock_us) if self.scan and told else map(Scanned, _chunks(batches))
+        for chunk in waiting(read, fold.spent, SOURCE):
+            with spending(fold.spent, FOLD):
+                fold.add(chunk.rows, chunk.source)
         if fold.clock_us is not None:
             yield self._pack(fold, task)
 
     def _pack(self, fold: _Fold, task: int) -> pa.RecordBatch:
         home = task % self.stages.shards
-        routed = self.stages.route(fold.frames, home)
+        with spending(fold.spent, PACK):
+            routed = self.stages.route(fold.frames, home)
         payloads = [
             pack_frames(
                 frames, fold.counts if shard == home else Accounting(), clock_us=fold.clock_us,
@@ -101,6 +101,7 @@ class _Fold:
         self.frames: list[Frame] = []
         self._sources: Counter[str] = Counter()
         self._reinjected = 0
+        self.spent: Counter[str] = Counter()
 
     def add(self, batch: pa.RecordBatch, source: pa.RecordBatch | None = None) -> None:
         """Fold rows. `source`: what they were read from, for events that are not made yet."""
@@ -147,9 +148,8 @@ class _Fold:
     def tallies(self) -> dict[str, int]:
         """Counts beside the accounting."""
         future = sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
-        return {FUTURE: future, REINJECTED: self._reinjected} | {
-            f"{TIMES}{source}": count for source, count in self._sources.items()
-        }
+        times = {f"{TIMES}{source}": count for source, count in self._sources.items()}
+        return {FUTURE: future, REINJECTED: self._reinjected} | times | dict(self.spent)
 
 
 def _lacks_time(batch: pa.RecordBatch) -> pa.Array:

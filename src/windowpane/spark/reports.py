@@ -14,6 +14,7 @@ from windowpane.core.accounting import Accounting
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.ledger import Entry
 from windowpane.spark.near import FUTURE, REINJECTED, TIMES
+from windowpane.spark.spending import seconds
 
 _STANDING = ("maxima", "held_by", "open_windows", "state_bytes", "watermarks")
 Metas: TypeAlias = Sequence[Mapping[str, Any]]
@@ -71,6 +72,7 @@ class Reports:
             "future_rows": self.tallies[FUTURE],
             "open_windows": open_windows(self.metas),
             "state_bytes": sum(int(meta["state_bytes"]) for meta in self.metas),
+            "spent": seconds(self.tallies),
             "watermarks": max((int(meta["watermarks"]) for meta in self.metas), default=0),
         }
 
