@@ -106,7 +106,7 @@ def test_a_source_that_falls_silent_holds_nothing_back(spark: SparkSession, tmp_
     union = "SELECT ts, k FROM a UNION ALL SELECT ts, k FROM b"
     sql = f"SELECT k, count(*) AS n FROM ({union}) u GROUP BY tumblingwindow('ss', 1), k"
     schema = "ts BIGINT, k STRING"
-    query = Query(sql, {"a": schema, "b": schema}, {**TICKING, "idle_timeout": "5s"})
+    query = Query(sql, {"a": schema, "b": schema}, {**TICKING, "idle_timeout": "10s"})
     job = Job(tmp_path, query)
     (running,) = feed_running(spark, [job], [[{"ts": 100, "k": "x"}]])
     began_us = job.outcome().entries[0].clock_us
