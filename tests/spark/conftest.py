@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,8 +11,7 @@ from windowpane.spark.session import create_session
 pytest.register_assert_rewrite("tests.spark.jobs")
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = create_session(SparkSettings(master="local[2]", config={"spark.driver.memory": "2g"}))
-    yield session
-    session.stop()
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    """The session that is there, or a new one where tests of another folder have ended it."""
+    return create_session(SparkSettings(master="local[2]", config={"spark.driver.memory": "2g"}))
