@@ -15,7 +15,7 @@ from windowpane.plan.explain import explain, render
 from windowpane.plan.pipeline import stream_catalog
 from windowpane.sql import bind
 
-QUERIES = 20_000
+QUERIES = 12_000
 PARTS = 8
 SEED = 20_251_115
 STREAMS = {

@@ -142,14 +142,19 @@ def test_texts_that_cannot_be_shown_have_their_own_codes(sql: str, code: str) ->
     assert refused.value.code == code
 
 
-def test_a_query_of_fifty_columns_is_bound_within_a_tenth_of_a_second() -> None:
-    catalog = Catalog({"wide": parse_schema(", ".join(f"c{i} BIGINT" for i in range(50)))})
-    items = ", ".join(f"sum(c{i}) + max(c{i}) AS s{i}" for i in range(50))
-    sql = f"SELECT {items} FROM wide GROUP BY tumblingwindow('ss', 10)"
+def test_a_query_of_fifty_columns_is_bound_in_time_that_grows_with_it() -> None:
+    """Twice the columns take about twice the time, whatever else the machine does: the best of a few tries counts."""
+    half, whole = (min(_seconds_to_bind(columns) for _ in range(5)) for columns in (25, 50))
+    assert whole < 4 * half
+
+
+def _seconds_to_bind(columns: int) -> float:
+    catalog = Catalog({"wide": parse_schema(", ".join(f"c{i} BIGINT" for i in range(columns)))})
+    items = ", ".join(f"sum(c{i}) + max(c{i}) AS s{i}" for i in range(columns))
     started = time.process_time()
-    bound = bind(sql, catalog)
-    assert time.process_time() - started < 0.1
-    assert len(bound.aggregates) == 100
+    bound = bind(f"SELECT {items} FROM wide GROUP BY tumblingwindow('ss', 10)", catalog)
+    assert len(bound.aggregates) == 2 * columns
+    return time.process_time() - started
 
 
 def test_names_are_found_in_any_letter_case_and_keep_the_schemas_spelling() -> None:
