@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from bench.nexmark.engines import flink_python
 from bench.sliding_engines import (
     KEYS,
     Load,
-    flink_python,
     flink_rate,
     pipeline,
     spark_query,
@@ -61,7 +61,7 @@ def measure(
     load = Load(scratch / f"{engine}-data", arguments.rows, FILE_ROWS, seconds)
     match engine:
         case "flink":
-            python = flink_python()
+            python, _ = flink_python()
             return None if python is None else flink_rate(python, load, scratch)
         case "spark":
             return spark_rate(spark, load.write())

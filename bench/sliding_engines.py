@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.nexmark import settings
 from bench.nexmark.flink_tables import SETTINGS
 from bench.nexmark.processes import ROOT, execute
 from windowpane.connectors.sinks import Sink, SinkBatch
@@ -74,21 +74,11 @@ class Load:
     def settings(self, checkpoint: Path) -> dict[str, Any]:
         over = f"slidingwindow('ss', {self.seconds}) OVER (PARTITION BY auction)"
         calls = ", ".join(f"{call} AS {name}" for name, call in CALLS.items())
-        stream = {
-            "format": "parquet", "path": str(self.data), "schema": SCHEMA,
-            "eventtime": {"column": "ts", "type": "timestamp"}, "options": {"maxFilesPerTrigger": self.files},
-        }  # fmt: skip
-        return {
-            "streams": {"bids": stream},
-            "options": {
-                "eventtime": {"enabled": True, "late_tolerance": f"{LAG_S}s"}, "checkpoint": str(checkpoint),
-                "trigger": "available_now", "shards": 2,
-            },
-            "transforms": {
-                "bench": {"sql": f"SELECT auction, trigger_time, {calls} FROM bids GROUP BY {over}", "sink": "out"}
-            },
-            "sinks": {"out": {"format": "memory"}},
-        }  # fmt: skip
+        stream = settings.file_stream(str(self.data), SCHEMA, files=self.files)
+        return settings.pipeline(
+            f"SELECT auction, trigger_time, {calls} FROM bids GROUP BY {over}", {"bids": stream}, lag=f"{LAG_S}s",
+            checkpoint=str(checkpoint), trigger="available_now", shards=2,
+        )  # fmt: skip
 
 
 def pipeline(load: Load, checkpoint: Path, sink: Sink, *, fused: bool) -> Pipeline:
@@ -141,12 +131,6 @@ def spark_rate(spark: SparkSession, load: Load) -> float:
         spark_query(spark, load).write.format("noop").mode("overwrite").save()
         took = time.monotonic() - began
     return load.rows / took
-
-
-def flink_python() -> str | None:
-    """The Python of Flink's environment; None where it cannot be had."""
-    asked = subprocess.run([ROOT / "scripts" / "flink"], capture_output=True, text=True, check=False)  # noqa: S603
-    return asked.stdout.strip() if asked.returncode == 0 else None
 
 
 def flink_rate(python: str, load: Load, scratch: Path) -> float:

@@ -125,9 +125,7 @@ class Flink(Engine):
 
     def missing(self) -> str | None:
         if self._python is None and self._reason is None:
-            asked = subprocess.run([ROOT / "scripts" / "flink"], capture_output=True, text=True, check=False)  # noqa: S603
-            self._python = asked.stdout.strip() if asked.returncode == 0 else None
-            self._reason = None if self._python else (asked.stderr.strip().splitlines() or ["scripts/flink failed"])[-1]
+            self._python, self._reason = flink_python()
         return self._reason
 
     def results(self, cases: Mapping[str, tuple[Query, Dataset]], folder: Path) -> None:
@@ -177,3 +175,11 @@ def limit(query: Query, data: Dataset, repeats: int = 3) -> float:
 
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Windowpane, Spark, Flink)}
+
+
+def flink_python() -> tuple[str | None, str | None]:
+    """The Python of Flink's environment, or why it cannot be had."""
+    asked = subprocess.run([ROOT / "scripts" / "flink"], capture_output=True, text=True, check=False)  # noqa: S603
+    if asked.returncode == 0:
+        return asked.stdout.strip(), None
+    return None, (asked.stderr.strip().splitlines() or ["scripts/flink failed"])[-1]

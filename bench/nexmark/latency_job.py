@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.nexmark.generator import COLUMNS
+from bench.nexmark.settings import file_stream, pipeline
 from bench.nexmark.spark_job import session
 from windowpane.connectors.sinks import CallableSink
 from windowpane.runtime import Pipeline
@@ -54,25 +55,13 @@ def _wait(task: dict[str, Any]) -> None:
 
 
 def _windowpane(spark: SparkSession, task: dict[str, Any], notebook: Notebook) -> None:
-    bids = {
-        "format": "parquet", "path": task["folder"], "schema": COLUMNS["bids"],
-        "eventtime": {"column": "ts", "type": "timestamp"},
-    }  # fmt: skip
-    settings = {
-        "streams": {"bids": bids},
-        "options": {
-            "eventtime": {"enabled": True, "late_tolerance": f"{task['lag_ms']}ms"},
-            "checkpoint": task["checkpoint"], "shards": 2,
-        },
-        "transforms": {
-            "latency": {
-                "sql": "SELECT auction, window_end, count(*) AS n FROM bids "
-                f"GROUP BY tumblingwindow('ms', {task['window_ms']}), auction",
-                "sink": "out",
-            }
-        },
-        "sinks": {"out": {"format": "memory"}},
-    }  # fmt: skip
+    bids = file_stream(task["folder"], COLUMNS["bids"])
+    sql = (
+        "SELECT auction, window_end, count(*) AS n FROM bids "
+        f"GROUP BY tumblingwindow('ms', {task['window_ms']}), auction"
+    )
+    lag = f"{task['lag_ms']}ms"
+    settings = pipeline(sql, {"bids": bids}, lag=lag, checkpoint=task["checkpoint"], shards=2)
     running = Pipeline.from_dict(settings, sinks={"out": CallableSink("out", notebook.note)}).start(spark)
     _wait(task)
     running.stop()

@@ -17,6 +17,7 @@ from bench.nexmark.datasets import write_dataset
 from bench.nexmark.engines import MEMORY, PATIENCE_S
 from bench.nexmark.generator import BEGIN_MS, COLUMNS, TIME, Shape, chunk
 from bench.nexmark.processes import EngineError, execute
+from bench.nexmark.settings import file_stream, pipeline
 from bench.nexmark.windows import Window
 
 FILE_ROWS = 500_000
@@ -93,16 +94,8 @@ def _single_rows(point: Point, rows: int, folder: Path) -> Iterator[Path]:
 
 
 def _pipeline(point: Point, folder: Path, checkpoint: Path, trigger: str) -> dict[str, Any]:
-    bids = {
-        "format": "parquet", "path": str(folder), "schema": COLUMNS["bids"],
-        "eventtime": {"column": "ts", "type": "timestamp"}, "options": {"maxFilesPerTrigger": point.batch_files},
-    }  # fmt: skip
-    return {
-        "streams": {"bids": bids},
-        "options": {
-            "eventtime": {"enabled": True, "late_tolerance": f"{point.lag_s}s"}, "checkpoint": str(checkpoint),
-            "shards": point.shards, "trigger": trigger,
-        },
-        "transforms": {"scaling": {"sql": point.window.windowpane(), "sink": "out"}},
-        "sinks": {"out": {"format": "memory"}},
-    }  # fmt: skip
+    bids = file_stream(str(folder), COLUMNS["bids"], files=point.batch_files)
+    return pipeline(
+        point.window.windowpane(), {"bids": bids}, lag=f"{point.lag_s}s", checkpoint=str(checkpoint),
+        shards=point.shards, trigger=trigger,
+    )  # fmt: skip

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.nexmark.generator import COLUMNS, Stream
 from bench.nexmark.queries import QUERIES, Query
+from bench.nexmark.settings import file_stream, pipeline
 from bench.nexmark.spark_queries import spark_query
 from windowpane.config import SparkSettings
 from windowpane.connectors.sinks import CallableSink
@@ -74,7 +75,7 @@ def run_windowpane(spark: SparkSession, query: Query, run: dict[str, Any], scrat
 
     write = _writer(run["out"])
     sink = CallableSink("out", lambda frame, _batch: write(frame))
-    running = Pipeline.from_dict(pipeline(query, run, scratch), sinks={"out": sink}).start(spark, watch=hear)
+    running = Pipeline.from_dict(_settings(query, run, scratch), sinks={"out": sink}).start(spark, watch=hear)
     try:
         running.wait()
     finally:
@@ -82,24 +83,15 @@ def run_windowpane(spark: SparkSession, query: Query, run: dict[str, Any], scrat
     return [tick for tick in ticks if tick[1]]
 
 
-def pipeline(query: Query, run: dict[str, Any], scratch: Path) -> dict[str, Any]:
-    """A pipeline.toml, as a mapping."""
+def _settings(query: Query, run: dict[str, Any], scratch: Path) -> dict[str, Any]:
     streams = {
-        name: {
-            "format": run["format"], "path": folder, "schema": COLUMNS[name],
-            "eventtime": {"column": "ts", "type": "timestamp"}, "options": {"maxFilesPerTrigger": run["files"]},
-        }
+        name: file_stream(folder, COLUMNS[name], files=run["files"], form=run["format"])
         for name, folder in run["folders"].items()
-    }  # fmt: skip
-    return {
-        "streams": streams,
-        "options": {
-            "eventtime": {"enabled": True, "late_tolerance": f"{LAG_S}s"}, "checkpoint": str(scratch),
-            "trigger": "available_now", "shards": run.get("shards", 2),
-        },
-        "transforms": {"bench": {"sql": query.windowpane, "sink": "out"}},
-        "sinks": {"out": {"format": "memory"}},
-    }  # fmt: skip
+    }
+    return pipeline(
+        query.windowpane, streams, lag=f"{LAG_S}s", checkpoint=str(scratch), trigger="available_now",
+        shards=run.get("shards", 2),
+    )  # fmt: skip
 
 
 def run_spark(spark: SparkSession, query: Query, run: dict[str, Any], scratch: Path) -> Ticks:

@@ -10,16 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from windowpane.core import columns as c
-from windowpane.spark.scanning import BATCH_ROWS, INSTANT, FileScan, TimeColumn
+from windowpane.plan.steps import EventTimeColumn
+from windowpane.spark.scanning import BATCH_ROWS, FileScan
 
 CLOCK_US = 1_700_000_000_000_000
-INT, TEXT = pa.int64(), pa.string()
+INT, TEXT, INSTANT = pa.int64(), pa.string(), pa.timestamp("us", "UTC")
 
 
 def scan(
     *,
     columns: dict[str, pa.DataType],
-    time: TimeColumn | None = None,
+    time: EventTimeColumn | None = None,
     computed: tuple[tuple[str, str, pa.DataType], ...] = (),
     where: str | None = None,
     format_name: str = "parquet",
@@ -42,15 +43,15 @@ def write(path: Path, **columns: pa.Array) -> Path:
 def test_timestamps_and_integers_become_microseconds(tmp_path: Path) -> None:
     day = dt.datetime(1969, 12, 31, 23, 59, 59, 1, dt.UTC)
     path = write(tmp_path / "a.parquet", at=pa.array([day, None], INSTANT), ms=pa.array([-1, None], INT))
-    of_instants = scan(columns={"at": INSTANT}, time=TimeColumn("at", None, strict=False))
+    of_instants = scan(columns={"at": INSTANT}, time=EventTimeColumn("at", None, strict=False))
     assert [row[c.TS] for row in rows(of_instants, path)] == [-999_999, None]
-    of_numbers = scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True))
+    of_numbers = scan(columns={"ms": INT}, time=EventTimeColumn("ms", 1000, strict=True))
     assert [(row[c.TS], row[c.ERROR]) for row in rows(of_numbers, path)] == [(-1000, None), (None, "event_time_null")]
 
 
 def test_a_time_too_large_to_compute_with_cannot_be_parsed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", ms=pa.array([2**62, -(2**62), 5], INT))
-    found = rows(scan(columns={"ms": INT}, time=TimeColumn("ms", 1000, strict=True)), path)
+    found = rows(scan(columns={"ms": INT}, time=EventTimeColumn("ms", 1000, strict=True)), path)
     assert [row[c.ERROR] for row in found] == ["event_time_parse", "event_time_parse", None]
 
 

@@ -23,8 +23,6 @@ from windowpane.errors import ConfigError, SinkError, gist
 from windowpane.plan.steps import SOURCE_TIME
 from windowpane.sql import parse_schema, with_kafka_metadata
 
-CORRUPT = "_corrupt_record"
-"""The text of a record that could not be read, NULL for the others."""
 PLACE = ("topic", "partition", "offset")
 """Where a record stands: what the original event of one that cannot be read has beside its text."""
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -64,13 +62,13 @@ def decode(frame: DataFrame, stream: Stream) -> DataFrame:
 
     A value that is no JSON object, is not UTF-8, has a field of another type, or is not there at all, is kept as text.
     """
-    schema = f"{stream.schema_}, `{CORRUPT}` STRING"
+    schema = f"{stream.schema_}, `{c.CORRUPT}` STRING"
     given = {name: text for name, text in stream.spark_options.items() if not name.lower().startswith("kafka.")}
-    options = given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    options = given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT}
     text = F.col("value").cast("string")
     parsed = frame.withColumn(_PARSED, F.when(F.is_valid_utf8(text), F.from_json(text, schema, options)))
     unread = "coalesce(make_valid_utf8(CAST(value AS STRING)), '')"
-    corrupt = f"CASE WHEN {_PARSED} IS NULL THEN {unread} ELSE {_PARSED}.`{CORRUPT}` END AS `{CORRUPT}`"
+    corrupt = f"CASE WHEN {_PARSED} IS NULL THEN {unread} ELSE {_PARSED}.`{c.CORRUPT}` END AS `{c.CORRUPT}`"
     declared = parse_schema(stream.schema_ or "")
     columns = [f"{_PARSED}.`{column.name}` AS `{column.name}`" for column in declared]
     own = with_kafka_metadata(declared)[len(declared) :]

@@ -11,7 +11,6 @@ from pyspark.sql.types import IntegerType, StructField, StructType, TimestampTyp
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import kafka
-from windowpane.connectors.kafka import CORRUPT
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
@@ -22,7 +21,7 @@ TEXT_FILES = ("json", "csv")
 FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
 DEFAULT_BYTES_PER_BATCH = str(256 * 1024 * 1024)
 """On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
-_BESIDE = (CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME)
+_BESIDE = (c.CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME)
 """Columns that are no part of the row as the source has it."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark's binaryFile format has, and must be told."""
@@ -45,10 +44,10 @@ def open_stream(
     format_name = stream.format or ""
     reader = spark.readStream.format(format_name).options(**_batch_options(stream, max_rows))
     if stream.schema_ and format_name != "kafka":
-        corrupt = f", `{CORRUPT}` STRING" if format_name in TEXT_FILES else ""
+        corrupt = f", `{c.CORRUPT}` STRING" if format_name in TEXT_FILES else ""
         reader = reader.schema(stream.schema_ + corrupt)
     if format_name in TEXT_FILES:
-        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
+        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", c.CORRUPT)
     if format_name == "json" and "allowSingleQuotes" not in stream.options:
         reader = reader.option("allowSingleQuotes", "false")  # as everyone else reads JSON
     path = resolved(stream.path, base)
@@ -145,10 +144,10 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
         return frame
     own = [f"`{column}`" for column in frame.columns if column not in _BESIDE]
     whole = F.to_json(F.struct(*(F.col(column) for column in own)), WHOLE_JSON)
-    if CORRUPT in frame.columns:
+    if c.CORRUPT in frame.columns:
         place = [f"`{column}`" for column in kafka.PLACE if f"`{column}`" in own and c.SHARD in frame.columns]
-        text = F.to_json(F.struct(F.col(CORRUPT), *(F.col(column) for column in place)))
-        whole = F.when(F.col(CORRUPT).isNotNull(), text).otherwise(whole)
+        text = F.to_json(F.struct(F.col(c.CORRUPT), *(F.col(column) for column in place)))
+        whole = F.when(F.col(c.CORRUPT).isNotNull(), text).otherwise(whole)
     return frame.withColumn(c.EVENT, whole)
 
 

@@ -19,6 +19,9 @@ DETAIL = "_detail"
 """string: what exactly went wrong, for error rows."""
 EVENT = "_event"
 """The original event, for side output."""
+CORRUPT = "_corrupt_record"
+"""string: the text of a record that the source could not read, NULL for the others. Sources that cannot tell have none.
+"""
 TIME_SOURCE = "_time_source"
 """int8: where the row's time comes from, a position in `TIME_SOURCES`; NULL for a row without a time."""
 TIME_SOURCES = ("sql_override", "config_field", "metadata", "processing_time")

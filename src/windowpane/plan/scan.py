@@ -14,7 +14,7 @@ from windowpane.errors import PlanError, SqlError
 from windowpane.plan import physical
 from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.steps import TimeStep
+from windowpane.plan.steps import EventTimeColumn, TimeStep
 from windowpane.sql import to_duckdb
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import INTEGRAL, to_arrow
@@ -32,20 +32,6 @@ _FILE_OPTIONS = {
     "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore",
 }  # fmt: skip
 """Options that say which files are read, not how."""
-
-
-@dataclass(frozen=True)
-class EventTimeColumn:
-    """A column that holds event times: microseconds per unit of an integer, None for a TIMESTAMP and for ISO 8601.
-
-    `strict`: a row without a time is an error row; otherwise it has the time of its micro-batch.
-    """
-
-    column: str
-    unit_us: int | None
-    strict: bool
-    type: str = ""
-    """What the type of event time is called, for people."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,20 @@ class TimeStep:
 
 
 @dataclass(frozen=True)
+class EventTimeColumn:
+    """A column that holds event times: microseconds per unit of an integer, None for a TIMESTAMP and for ISO 8601.
+
+    `strict`: a row without a time is an error row; otherwise it has the time of its micro-batch.
+    """
+
+    column: str
+    unit_us: int | None
+    strict: bool
+    type: str = ""
+    """What the type of event time is called, for people."""
+
+
+@dataclass(frozen=True)
 class TimeChains:
     """`top` is resolved over the columns of FROM; otherwise each stream has its own chain, over its own columns."""
 

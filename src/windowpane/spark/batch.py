@@ -52,9 +52,8 @@ class BatchRunner:
     def __post_init__(self) -> None:
         self._gathering = Gathering(self.spark, self.dataflow.results)
 
-    def _tell_tasks(self, batch_id: int) -> None:
+    def _tell_tasks(self, batch_id: int, before: Entry | None) -> None:
         """No task of the batch has started yet: tell them its timestamp, and the watermark that rows are judged by."""
-        before = self.ledger.read(batch_id - 1)
         said = {
             "batch": batch_id,
             "clock_us": self.timestamp_us(batch_id),
@@ -64,13 +63,13 @@ class BatchRunner:
 
     def run(self, packed: DataFrame, batch_id: int, *, final: bool = False) -> None:
         """Process one batch of the far stage's output."""
-        started = time.monotonic()
+        started, before = time.monotonic(), self.ledger.read(batch_id - 1)
         if not final:
-            self._tell_tasks(batch_id)
+            self._tell_tasks(batch_id, before)
         gathered = self._gathering.gather(packed)
         job = time.monotonic() - started
         try:
-            entry, aside = self._account(batch_id, gathered, final=final)
+            entry, aside = self._account(batch_id, before, gathered, final=final)
             self._write(gathered, entry)
             self._set_aside(gathered, entry, aside)
         finally:
@@ -81,9 +80,9 @@ class BatchRunner:
         self.ledger.write(entry)
         self.watch(entry)
 
-    def _account(self, batch_id: int, gathered: Gathered, *, final: bool) -> tuple[Entry, Round]:
+    def _account(self, batch_id: int, before: Entry | None, gathered: Gathered, *, final: bool) -> tuple[Entry, Round]:
         """Add up what the shards report; InternalError when rows do not add up."""
-        before, reports = self.ledger.read(batch_id - 1), Reports.of(gathered.reports)
+        reports = Reports.of(gathered.reports)
         damaged = 0 if final else len(self.damaged(batch_id))
         clock_us = reports.clock_us(before.clock_us if before else 0)
         elapsed_us = clock_us - before.clock_us if before else 0
@@ -117,13 +116,12 @@ class BatchRunner:
         takers = [sink for sink in self.sinks if entry.results or self._clears(sink, entry)]
         if takers:
             table = gathered.table()
-            build = partial(self._results, gathered, table)
-            batch = replace(self._sink_batch(entry, build), table=table, rows=entry.results)
+            batch = SinkBatch(
+                entry.batch_id, partial(self._results, gathered, table), transform=self.transform, table=table,
+                rows=entry.results, run=self.run_id(), final=entry.final,
+            )  # fmt: skip
             for sink in takers:
                 sink.write(self._identified(batch, gathered) if sink.wants_identity else batch)
-
-    def _sink_batch(self, entry: Entry, build: Callable[[], DataFrame]) -> SinkBatch:
-        return SinkBatch(entry.batch_id, build, transform=self.transform, run=self.run_id(), final=entry.final)
 
     def _identified(self, batch: SinkBatch, gathered: Gathered) -> SinkBatch:
         """With the columns that say which emission a row is, for a sink that asks for them."""

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
+from windowpane.core.aggregation import empty_batch
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
 from windowpane.spark.event_times import NOW
@@ -17,7 +18,7 @@ from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.near import CLOCK, PACKED, NearStage
 from windowpane.spark.outputs import ResultFrame, emission_schema
-from windowpane.spark.scanning import FileScan, TimeColumn
+from windowpane.spark.scanning import FileScan
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -62,12 +63,10 @@ def build_dataflow(
         scan = file_scan(plan.scan)
         rows, crossing = sources.files(plan.scan.stream), scan.schema
     else:
-        scan, rows = (
-            None,
-            InputFrame(
-                spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
-            ).build(),
-        )
+        scan = None
+        rows = InputFrame(
+            spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
+        ).build()
         crossing = to_arrow_schema(rows.schema, timezone="UTC")
     sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE)])
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
@@ -75,8 +74,7 @@ def build_dataflow(
     near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
     if ticks:
         near = near.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
-    emitted = emission_schema(operators, stages.complete_rows(empty, 0).schema)
+    emitted = emission_schema(operators, stages.complete_rows(empty_batch(sent), 0).schema)
     results = ResultFrame.over(plan.physical, plan.plan_id, emitted, identified=identified)
     stages = replace(stages, result_columns=tuple(results.schema.names))
     packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")
@@ -85,10 +83,8 @@ def build_dataflow(
 
 def file_scan(scan: ColumnarScan) -> FileScan:
     """A planned scan as workers run it."""
-    at = scan.time
-    time = None if at is None else TimeColumn(at.column, at.unit_us, at.strict, at.type)
     return FileScan(
-        scan.format, tuple((column.name, to_arrow(column.type)) for column in scan.columns), time, scan.plain,
+        scan.format, tuple((column.name, to_arrow(column.type)) for column in scan.columns), scan.time, scan.plain,
         tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed), scan.where, scan.original,
         scan.detail,
     )  # fmt: skip

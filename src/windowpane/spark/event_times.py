@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
+from windowpane.core import columns as c
 from windowpane.core.side import SHOWN
 from windowpane.errors import PlanError, gist
 from windowpane.plan.eventtime import ArrowParser, EventtimeParser, EventtimeTypes
@@ -21,8 +22,6 @@ from windowpane.plan.guard import in_words
 from windowpane.plan.steps import TimeStep
 from windowpane.sql import error_guard
 
-CORRUPT = "_corrupt_record"
-"""The text of a record that the source could not read; only file sources that can tell have it."""
 NOW = "unix_micros(current_timestamp())"
 """In a streaming query Spark records the micro-batch's timestamp, and a replayed batch gets the same one."""
 
@@ -39,7 +38,7 @@ class TimeExpressions:
         """NULL where the step yields no time."""
         if step.origin == "processing_time":
             # A record that could not be read would move the watermark to the clock.
-            return f"CASE WHEN {CORRUPT} IS NULL THEN {NOW} END" if CORRUPT in self.source.columns else NOW
+            return f"CASE WHEN {c.CORRUPT} IS NULL THEN {NOW} END" if c.CORRUPT in self.source.columns else NOW
         kind = step.column_type or self._type_of(step.text)
         parser = self.types.resolve(step.type).parser
         value = self._parsed(step, parser, kind)

@@ -21,14 +21,14 @@ from windowpane.plan.guard import error_detail, guard_of, row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import falls_back_to_clock, time_sources
 from windowpane.plan.steps import SOURCE_TIME, TimeStep, time_source
-from windowpane.spark.event_times import CORRUPT, NOW, TimeExpressions
+from windowpane.spark.event_times import NOW, TimeExpressions
 from windowpane.spark.near import CLOCK
 from windowpane.sql.query import Column, Expr, Relation, StaticJoin
 
 _KEEP, _BRANCH_ERROR, _MATCHED = "_from_keep", "_branch_error", "_matched"
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
 _CARRIED = (c.SHARD, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS)
-_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, CORRUPT, _KEEP, SOURCE_TIME, *_CARRIED)
+_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, _KEEP, SOURCE_TIME, *_CARRIED)
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class InputFrame:
     def _error(self, source: DataFrame, project: physical.PhysicalProject) -> str | None:
         """NULL for a good row, else the reason: first what could not be read, then no time, then no value."""
         parts = []
-        if CORRUPT in source.columns:
-            parts.append(f"CASE WHEN {CORRUPT} IS NOT NULL THEN 'decode_error' END")
+        if c.CORRUPT in source.columns:
+            parts.append(f"CASE WHEN {c.CORRUPT} IS NOT NULL THEN 'decode_error' END")
         parts += [name for name in (physical.TIME_ERROR, _BRANCH_ERROR) if name in source.columns]
         if project.error is not None:
             kept = f"coalesce({_KEEP}, FALSE)" if _KEEP in source.columns else None
@@ -79,7 +79,7 @@ class InputFrame:
 
     def _detail(self, source: DataFrame, project: physical.PhysicalProject, good: str) -> str:
         """What exactly is wrong with a bad row, in the order of `_error`."""
-        parts = [name for name in (CORRUPT, _TIME_DETAIL, _BRANCH_DETAIL) if name in source.columns]
+        parts = [name for name in (c.CORRUPT, _TIME_DETAIL, _BRANCH_DETAIL) if name in source.columns]
         computed = row_error_detail(project.columns, self.relation.columns)
         parts += [computed] if computed else []
         return f"CASE WHEN ({good}) IS NOT NULL THEN coalesce({', '.join([*parts, 'CAST(NULL AS STRING)'])}) END"
@@ -112,12 +112,13 @@ class InputFrame:
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
         """The first step that yields a value wins; a strict step that yields none says why."""
         expressions = TimeExpressions(self.spark, self.types, source)
-        if not self.clock and falls_back_to_clock(self.root):
+        told = not self.clock and falls_back_to_clock(self.root)
+        if told:
             steps = steps[:1]  # the near stage knows the clock, and need not be told whose time it is
         values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
         columns: dict[str, str] = {physical.EVENT_TIME: time}
-        if len(time_sources(self.root)) > 1 and (self.clock or not falls_back_to_clock(self.root)):
+        if not told and len(time_sources(self.root)) > 1:
             codes = [c.TIME_SOURCES.index(time_source(step)) for step in steps]
             cases = [f"WHEN {value} IS NOT NULL THEN {code}" for value, code in zip(values, codes, strict=True)]
             columns[c.TIME_SOURCE] = f"CAST(CASE {' '.join(cases)} END AS TINYINT)"

@@ -38,12 +38,10 @@ class Decoded:
 
 def decode(records: pa.Array, schema: pa.Schema) -> Decoded:
     """Read records (binary, UTF-8). An absent or empty one has NULL in every column, and is good."""
-    whole = _by_arrow(records, schema)
-    if whole is not None:
-        return Decoded(whole, pa.nulls(len(records), pa.string()))
     parts = [_block(records.slice(low, BLOCK_RECORDS), schema) for low in range(0, len(records), BLOCK_RECORDS)]
     columns = pa.Table.from_batches([part.columns for part in parts], schema)
-    return Decoded(_one_batch(columns, schema), pa.concat_arrays([part.bad for part in parts]))
+    bad = pa.chunked_array([part.bad for part in parts], pa.string()).combine_chunks()
+    return Decoded(_one_batch(columns, schema), bad)
 
 
 def _block(records: pa.Array, schema: pa.Schema) -> Decoded:
@@ -55,8 +53,6 @@ def _block(records: pa.Array, schema: pa.Schema) -> Decoded:
 
 def _by_arrow(records: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
     """All records at once; None when Arrow's parser does not take them as one object each."""
-    if not len(records):
-        return pa.RecordBatch.from_pylist([], schema)
     if records.null_count:
         return None
     whole = pa.LargeListArray.from_arrays(pa.array([0, len(records)], pa.int64()), records.cast(pa.large_binary()))

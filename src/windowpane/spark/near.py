@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Rows, Watermark
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Operator, through
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import concat
 from windowpane.core.side import DECODE
@@ -124,9 +124,8 @@ class _Fold:
 
     def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without a time have the batch's. A record that cannot be read has none: it would move the watermark."""
-        without = np.asarray(_lacks_time(batch))
-        self._sources["processing_time"] += int(np.count_nonzero(_lacks_time(fresh)))
-        times = pc.if_else(pa.array(without), pa.scalar(self.clock_us, pa.int64()), batch.column(c.TS))
+        self._sources["processing_time"] += pc.sum(_lacks_time(fresh)).as_py() or 0
+        times = pc.if_else(_lacks_time(batch), pa.scalar(self.clock_us, pa.int64()), batch.column(c.TS))
         return batch.set_column(batch.schema.get_field_index(c.TS), c.TS, times)
 
     def _begin(self, batch: pa.RecordBatch) -> None:
@@ -136,10 +135,8 @@ class _Fold:
             self._push(Watermark(self._told.watermark_us))
 
     def _push(self, frame: Frame) -> None:
-        out = [frame]
-        for operator in self._operators:
-            out = [given for taken in out for given in operator.on_frame(taken)]
-        self.frames += [given for given in out if not isinstance(given, Clock | Watermark)]
+        given = through(self._operators, [frame])
+        self.frames += [each for each in given if not isinstance(each, Clock | Watermark)]
 
     @property
     def counts(self) -> Accounting:

@@ -16,9 +16,6 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.frames import Frame, Rows, SideRows, Suspects
 
-CORRUPT = "_corrupt_record"
-"""The text of a record that could not be read, in the column that file sources have for it."""
-
 
 def with_events(frame: Frame, source: pa.RecordBatch) -> Frame:
     """The frame with the events of its rows in place of their numbers in `source`."""
@@ -39,8 +36,8 @@ def _texts(source: pa.RecordBatch, numbers: pa.Array) -> pa.Array:
 
 
 def _plain(row: dict[str, object]) -> dict[str, object]:
-    corrupt = row.pop(CORRUPT, None)
-    return {name: _value(value) for name, value in row.items()} if corrupt is None else {CORRUPT: corrupt}
+    corrupt = row.pop(c.CORRUPT, None)
+    return {name: _value(value) for name, value in row.items()} if corrupt is None else {c.CORRUPT: corrupt}
 
 
 def _value(value: object) -> object:

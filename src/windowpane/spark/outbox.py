@@ -6,7 +6,6 @@ the next start, under the same batch ids.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from windowpane.core.accounting import Accounting
 from windowpane.core.frames import SideRows
 from windowpane.core.wire import pack_frames, unpack_frames
 from windowpane.errors import StateError
+from windowpane.spark.ledger import write_whole
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,8 @@ class Outbox:
 
     def put(self, waiting: Waiting) -> None:
         """Durable when this returns. A batch that comes again replaces what it had left."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         self.remove(waiting.batch_id)
-        path = self.folder / f"{waiting.batch_id:012}-{waiting.rows}.side"
-        draft = path.with_suffix(".tmp")
-        with draft.open("wb") as file:
-            file.write(waiting.packed())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(self.folder / f"{waiting.batch_id:012}-{waiting.rows}.side", waiting.packed())
 
     def waiting(self) -> dict[int, int]:
         """Rows by batch, in order of batches."""

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, TriggerTimes
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Operator, through
 from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation
@@ -36,9 +36,8 @@ def emission_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
     row = pa.RecordBatch.from_arrays([_sample(field) for field in rows], schema=rows)
     trigger = TriggerTimes(row.select([c.TS, c.ARRIVAL]))
     frames: list[Frame] = [Clock(0), Rows(row), trigger, BatchEnd(), ControlSignal.END]
-    for operator in operators:
-        frames = [given for frame in frames for given in operator.on_frame(frame)]
-    emitted = next((frame.batch.schema for frame in frames if isinstance(frame, Emissions)), None)
+    given = through(operators, frames)
+    emitted = next((frame.batch.schema for frame in given if isinstance(frame, Emissions)), None)
     assert emitted is not None, "one good row always gives a result at the end"
     return pa.schema([field for field in emitted if field.name not in (c.SHARD, c.EVENT, c.REINJECTIONS)])
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
+from windowpane.core.rows import plain
 from windowpane.spark.ledger import write_whole
 
 
@@ -76,7 +77,7 @@ class Reinjection:
         """Lines by kind and stream: the event as it was read, with one more on its count."""
         again = pc.add(batch.column("reinjections").fill_null(0), pa.scalar(1, pa.int32())).cast(pa.string())
         opened = pc.utf8_slice_codeunits(batch.column("original_event"), 0, -1)
-        shards = pc.coalesce(_plain(batch, "shard"), f"{self.stream}/0")
+        shards = pc.coalesce(plain(batch).column("shard"), f"{self.stream}/0")
         kinds = batch.column("kind")
         for shard in shards.unique().to_pylist():
             beside = f',"{c.SHARD}":{json.dumps(shard)},"{c.REINJECTIONS}":'
@@ -101,8 +102,3 @@ class Reinjection:
 def queue_folder(folder: Path, stream: str) -> Path:
     """Where rows of a stream wait to be read again."""
     return folder / stream
-
-
-def _plain(batch: pa.RecordBatch, name: str) -> pa.Array:
-    column = batch.column(name)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

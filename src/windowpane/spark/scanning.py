@@ -10,7 +10,6 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,38 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from windowpane.core import columns as c
+from windowpane.core.aggregation import empty_batch
 from windowpane.core.side import DECODE, SHOWN
 from windowpane.plan.eventtime_iso import parse_iso8601
+from windowpane.plan.steps import EventTimeColumn
 from windowpane.spark import json_lines
-from windowpane.spark.originals import CORRUPT
-
-if TYPE_CHECKING:
-    import duckdb
 
 BATCH_ROWS = 1_000_000
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
-INSTANT = pa.timestamp("us", "UTC")
-
-
-@dataclass(frozen=True)
-class TimeColumn:
-    """Where event time stands. `unit_us`: microseconds of one unit, None for a timestamp."""
-
-    column: str
-    unit_us: int | None
-    strict: bool
-    """A row without a time is an error row; otherwise the time that it is given stands elsewhere."""
-    type: str = ""
-
-    def failures(self, values: pa.Array, times: pa.Array) -> pa.Array:
-        """What rows without a time have there instead, NULL for the others."""
-        if not times.null_count:
-            return pa.nulls(len(times), pa.string())
-        shown = pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN)
-        there = pc.binary_join_element_wise(f"{self.column} is ", shown, f", which is no {self.type}", "")
-        told = pc.coalesce(there, f"{self.column} is NULL")
-        return pc.if_else(times.is_null(), told, pa.scalar(None, pa.string()))
 
 
 @dataclass(frozen=True)
@@ -66,7 +42,7 @@ class FileScan:
 
     format: str
     columns: tuple[tuple[str, pa.DataType], ...]
-    time: TimeColumn | None
+    time: EventTimeColumn | None
     plain: tuple[tuple[str, str], ...]
     computed: tuple[tuple[str, str, pa.DataType], ...]
     where: str | None
@@ -83,10 +59,7 @@ class FileScan:
 
     @cached_property
     def _empty(self) -> pa.RecordBatch:
-        empty = pa.RecordBatch.from_arrays(
-            [pa.nulls(0, kind) for _, kind in self.columns], [n for n, _ in self.columns]
-        )
-        return self._projected(empty, 0)
+        return self._projected(empty_batch(pa.schema(self.columns)), 0)
 
     def read(self, listed: Iterator[pa.RecordBatch], clock_us: int) -> Iterator[Scanned]:
         """Rows of all files whose paths are in the column `path`."""
@@ -106,7 +79,7 @@ class FileScan:
         """What a file has of the declared columns; of text also CORRUPT, the text of records that cannot be read."""
         if self.format == "json":
             for part in json_lines.read_file(path, pa.schema(self.columns)):
-                yield self._fitted(part.columns, path).append_column(CORRUPT, part.bad)
+                yield self._fitted(part.columns, path).append_column(c.CORRUPT, part.bad)
             return
         for batch in READERS[self.format](path, {name.lower() for name, _ in self.columns}):
             yield self._fitted(batch, path)
@@ -136,7 +109,7 @@ class FileScan:
         details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
         details += [self._blamed(batch, columns["_error"])] if "_error" in columns else []
         reasons = [columns.pop(name) for name in (_TIME_ERROR, "_error") if name in columns]
-        corrupt = batch.column(CORRUPT) if CORRUPT in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
+        corrupt = batch.column(c.CORRUPT) if c.CORRUPT in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
         if corrupt.null_count < len(corrupt):
             reasons = [pc.if_else(corrupt.is_valid(), DECODE, pa.scalar(None, pa.string())), *reasons]
         if reasons:
@@ -156,13 +129,13 @@ class FileScan:
             reason = pc.if_else(times.is_null(), absent, pa.scalar(None, pa.string()))
             return {
                 c.TS: times, _TIME_ERROR: reason,
-                _TIME_DETAIL: self.time.failures(batch.column(self.time.column), times),
+                _TIME_DETAIL: _failures(self.time, batch.column(self.time.column), times),
             }  # fmt: skip
         return {c.TS: times}
 
     def _evaluated(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Computed columns. One that fails on a row is NULL there, and the row's error says why."""
-        found = self._query(batch, {name: text for name, text, _ in self.computed})
+        found = _computed(batch, {name: text for name, text, _ in self.computed})
         return {name: found.column(name).combine_chunks().cast(kind) for name, _, kind in self.computed}
 
     def _blamed(self, batch: pa.RecordBatch, reasons: pa.Array) -> pa.Array:
@@ -170,31 +143,27 @@ class FileScan:
         nothing = pa.nulls(batch.num_rows, pa.string())
         if self.detail is None or reasons.null_count == batch.num_rows:
             return nothing
-        details = self._query(batch, {"detail": self.detail}).column("detail").combine_chunks().cast(pa.string())
+        details = _computed(batch, {"detail": self.detail}).column("detail").combine_chunks().cast(pa.string())
         return pc.if_else(reasons.is_valid(), details, nothing)
 
-    def _query(self, batch: pa.RecordBatch, items: Mapping[str, str]) -> pa.Table:
-        """Each named expression over the rows; one that fails on a row is NULL there."""
-        texts = ", ".join(f'TRY({text}) AS "{name}"' for name, text in items.items())
-        self._database.register("input", pa.Table.from_batches([batch]))
-        found = self._database.sql(f"SELECT {texts} FROM input").to_arrow_table()
-        self._database.unregister("input")
-        return found
 
-    @cached_property
-    def _database(self) -> duckdb.DuckDBPyConnection:
-        import duckdb  # noqa: PLC0415  # most queries need no more than bare columns
+def _computed(batch: pa.RecordBatch, items: Mapping[str, str]) -> pa.Table:
+    from windowpane.plan import duckdb_tables  # noqa: PLC0415  # most queries need no more than bare columns
 
-        connection = duckdb.connect(":memory:", config={"threads": 1})
-        connection.execute("SET TimeZone = 'UTC'")
-        return connection
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without the database, which stays where it was opened."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_database", "_empty")}
+    return duckdb_tables.compute(duckdb_tables.connect(), items, pa.Table.from_batches([batch]))
 
 
 _TIME_ERROR, _TIME_DETAIL = "_time_error", "_time_detail"
+
+
+def _failures(at: EventTimeColumn, values: pa.Array, times: pa.Array) -> pa.Array:
+    """What rows without a time have there instead, NULL for the others."""
+    if not times.null_count:
+        return pa.nulls(len(times), pa.string())
+    shown = pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN)
+    there = pc.binary_join_element_wise(f"{at.column} is ", shown, f", which is no {at.type}", "")
+    told = pc.coalesce(there, f"{at.column} is NULL")
+    return pc.if_else(times.is_null(), told, pa.scalar(None, pa.string()))
 
 
 def _numbered(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from windowpane.core.aggregation import empty_batch
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.intake import Intake, LateGate
 from windowpane.core.operators.session_aggregation import PartialSessionAggregation
@@ -34,8 +35,7 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     bare = Stages(
         b"", b"", aliases, streams[0], placed.route_by, shards, feedback, source, fallback, placed.broadcast
     )  # fmt: skip
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in sent], schema=sent)
-    schema = bare.complete_rows(empty, 0).schema
+    schema = bare.complete_rows(empty_batch(sent), 0).schema
     operators = build_operators(
         plan.physical, schema, streams=streams if len(streams) > 1 else (), broadcast=placed.broadcast
     )

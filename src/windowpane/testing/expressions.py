@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
-import duckdb
 import pyarrow as pa
 
+from windowpane.plan import duckdb_tables
 from windowpane.sql import to_duckdb
 from windowpane.sql.types import from_arrow
 
@@ -15,18 +14,11 @@ ROW = "_row"
 """The number of a row: results come back in its order."""
 
 
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """One database in memory for the whole process: to open one takes longer than most tests."""
-    return duckdb.connect(":memory:", config={"threads": 1})
-
-
 class Expressions:
-    """A connection to DuckDB of its own, in UTC: what is registered here is not seen by others."""
+    """A connection to DuckDB of its own."""
 
     def __init__(self) -> None:
-        self._duckdb = _database().cursor()
-        self._duckdb.execute("SET TimeZone = 'UTC'")
+        self._duckdb = duckdb_tables.connect()
         self._translated: dict[tuple[str, pa.Schema | None], str] = {}
 
     def register(self, name: str, table: pa.Table) -> None:
@@ -42,31 +34,17 @@ class Expressions:
     def select(self, table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
         """Each named expression over the rows of `table`. An expression that fails on a row is NULL there."""
         present = set(table.column_names)
-        items = [
-            f"TRY({self.translate(text, table.schema)}) AS {quoted(name)}"
-            for name, text in columns.items()
-            if text not in present
-        ]
-        computed = self.query(f"SELECT {', '.join(items)} FROM input", table) if items else table
+        items = {name: self.translate(text, table.schema) for name, text in columns.items() if text not in present}
+        computed = duckdb_tables.compute(self._duckdb, items, table) if items else table
         return pa.table(
             {name: table.column(text) if text in present else computed.column(name) for name, text in columns.items()}
         )
 
     def query(self, sql: str, table: pa.Table) -> pa.Table:
         """A DuckDB query over `input`, which is `table`."""
-        self._duckdb.register("input", table)
-        try:
-            result: pa.Table = self._duckdb.sql(sql).to_arrow_table()
-        finally:
-            self._duckdb.unregister("input")
-        return result
+        return duckdb_tables.query(self._duckdb, sql, table)
 
 
 def spark_types(schema: pa.Schema) -> dict[str, str | None]:
     """What Spark calls the types of the columns; None where it has no name for one."""
     return {field.name: from_arrow(field.type) for field in schema}
-
-
-def quoted(name: str) -> str:
-    """A name as DuckDB quotes it."""
-    return '"' + name.replace('"', '""') + '"'

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
+from windowpane.core.aggregation import empty_batch
 from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
 from windowpane.plan.eventtime import EventtimeTypes
@@ -65,7 +66,7 @@ class InputEvaluator:
         for name in projected.column_names:
             columns.setdefault(name, projected.column(name))
         table = pa.table(columns)
-        return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table.schema)
+        return table.combine_chunks().to_batches()[0] if table.num_rows else empty_batch(table.schema)
 
     def schema(self, pushed: Pushed) -> pa.Schema:
         """Types of the columns that cross, from an empty micro-batch."""
@@ -205,7 +206,3 @@ class InputEvaluator:
 
     def _joined(self, node: physical.PhysicalStaticJoin, table: pa.Table) -> pa.Table:
         return TableJoin(self._relation, node.join, self._expressions, _BRANCH_KEEP).apply(table)
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from windowpane.errors import InternalError
+from windowpane.plan.duckdb_tables import quoted
 from windowpane.sql.query import Relation, StaticJoin
-from windowpane.testing.expressions import ROW, Expressions, quoted
+from windowpane.testing.expressions import ROW, Expressions
 
 _CLAUSE = re.compile(
     r"(?P<kind>(?:LEFT )?(?:(?:SEMI|ANTI|CROSS) )?JOIN) .*?(?: USING \(.*\)| ON (?P<on>.*))?", re.DOTALL

@@ -13,10 +13,11 @@ from windowpane.core.rows import int64s
 from windowpane.core.side import Key
 from windowpane.core.window_id import window_ids
 from windowpane.plan import physical
+from windowpane.plan.duckdb_tables import quoted
 from windowpane.plan.node import PlanNode, find
 from windowpane.sql import error_guard
 from windowpane.sql.query import OrderKey, Output
-from windowpane.testing.expressions import ROW, Expressions, quoted, spark_types
+from windowpane.testing.expressions import ROW, Expressions, spark_types
 from windowpane.time import from_datetime, to_datetime
 
 _REASON = "_reason"

@@ -1,0 +1,22 @@
+"""Pipelines of the benchmarks, with the keys of pipeline.toml: files with a time column, one query, one sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def file_stream(path: str, schema: str, *, files: int | None = None, form: str = "parquet") -> dict[str, Any]:
+    """A stream of files, no more than `files` of them in a micro-batch."""
+    limit = {} if files is None else {"options": {"maxFilesPerTrigger": files}}
+    return {"format": form, "path": path, "schema": schema, "eventtime": {"column": "ts", "type": "timestamp"}} | limit
+
+
+def pipeline(sql: str, streams: Mapping[str, dict[str, Any]], *, lag: str, **options: Any) -> dict[str, Any]:
+    """One transform over streams, with the watermark `lag` behind; its results go to the sink `out`."""
+    return {
+        "streams": dict(streams),
+        "options": {"eventtime": {"enabled": True, "late_tolerance": lag}, **options},
+        "transforms": {"bench": {"sql": sql, "sink": "out"}},
+        "sinks": {"out": {"format": "memory"}},
+    }
