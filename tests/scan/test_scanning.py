@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from windowpane.core import columns as c
-from windowpane.plan.steps import EventTimeColumn
-from windowpane.spark.scanning import BATCH_ROWS, FileScan
+from windowpane.plan.steps import EventTimeColumn, EventTimes
+from windowpane.spark.scan_files import BATCH_ROWS, FileReader
+from windowpane.spark.scan_projection import Projection
+from windowpane.spark.scanning import Scan
 
 CLOCK_US = 1_700_000_000_000_000
 INT, TEXT, INSTANT = pa.int64(), pa.string(), pa.timestamp("us", "UTC")
@@ -24,12 +26,13 @@ def scan(
     computed: tuple[tuple[str, str, pa.DataType], ...] = (),
     where: str | None = None,
     format_name: str = "parquet",
-) -> FileScan:
+) -> Scan:
     plain = tuple((f"_{name}", name) for name in columns)
-    return FileScan(format_name, tuple(columns.items()), time, plain, computed, where)
+    times = EventTimes((time,)) if time else None
+    return Scan(FileReader(format_name, tuple(columns.items())), Projection(times, plain, computed, where))
 
 
-def rows(of: FileScan, *paths: Path) -> list[dict[str, object]]:
+def rows(of: Scan, *paths: Path) -> list[dict[str, object]]:
     listed = pa.RecordBatch.from_pydict({"path": [f"file:{path}" for path in paths]})
     return [row for scanned in of.read(iter([listed]), CLOCK_US) for row in scanned.rows.to_pylist()]
 

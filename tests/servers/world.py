@@ -46,12 +46,20 @@ class Broker:
             made.result(30)
         return whole
 
-    def send(self, topic: str, rows: Iterable[Any], partition: int = 0, *, at_ms: int | None = None) -> None:
+    def send(
+        self,
+        topic: str,
+        rows: Iterable[Any],
+        partition: int = 0,
+        *,
+        at_ms: int | None = None,
+        key: bytes | None = None,
+    ) -> None:
         """One message a row: dicts as JSON, texts and bytes as they are."""
         producer = Producer(self._client)
         for row in rows:
             value = json.dumps(row) if isinstance(row, dict) else row
-            producer.produce(topic, value, partition=partition, timestamp=at_ms or 0)
+            producer.produce(topic, value, key, partition, timestamp=at_ms or 0)
         assert producer.flush(30) == 0
 
     def read(self, topic: str) -> list[Message]:

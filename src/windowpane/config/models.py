@@ -63,8 +63,9 @@ class Stream(Source):
     eventtime: StreamEventtime | None = Field(default=None, description="Where the rows carry their event time.")
     scan: Literal["auto", "columnar", "spark"] = Field(
         default="auto",
-        description="Who reads parquet, Arrow and JSON files. columnar: workers do, column by column, several times "
-        "faster; an error where the query does not allow it. spark: Spark's own reader. auto: workers where they can.",
+        description="Who reads parquet, Arrow and JSON files, and decodes the JSON of Kafka records. columnar: workers "
+        "do, column by column, several times faster; an error where the query does not allow it. spark: Spark's own "
+        "reader. auto: workers where they can.",
     )
 
 

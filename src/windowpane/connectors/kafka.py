@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from windowpane.config import Stream
+from windowpane.connectors.records import PARTITION, TOPIC, VALUE
 from windowpane.connectors.sinks import (
     EMIT_EPOCH,
     GROUP_KEY,
@@ -20,11 +23,10 @@ from windowpane.connectors.sinks import (
 )
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.plan.scan_sources import several_topics
 from windowpane.plan.steps import SOURCE_TIME
 from windowpane.sql import parse_schema, with_kafka_metadata
 
-PLACE = ("topic", "partition", "offset")
-"""Where a record stands: what the original event of one that cannot be read has beside its text."""
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _KEY_TEXT = "make_valid_utf8(CAST(key AS STRING)) AS key"
 _PARSED = "_parsed"
@@ -50,9 +52,8 @@ def require_connector(spark: SparkSession, who: str, key: str) -> None:
 
 def shard(name: str, stream: Stream) -> Column:
     """Of each record, the shard that it moves the watermark of: its partition, with the topic if there are several."""
-    topics = stream.spark_options.get("subscribe", "*")
     number = F.col("partition").cast("string")
-    if "," in topics or topics == "*":
+    if several_topics(stream):
         number = F.concat(F.col("topic"), F.lit("-"), number)
     return F.concat(F.lit(f"{name}/"), number)
 
@@ -64,7 +65,7 @@ def decode(frame: DataFrame, stream: Stream) -> DataFrame:
     """
     schema = f"{stream.schema_}, `{c.CORRUPT}` STRING"
     given = {name: text for name, text in stream.spark_options.items() if not name.lower().startswith("kafka.")}
-    options = given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT}
+    options = {"allowSingleQuotes": "false"} | given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT}
     text = F.col("value").cast("string")
     parsed = frame.withColumn(_PARSED, F.when(F.is_valid_utf8(text), F.from_json(text, schema, options)))
     unread = "coalesce(make_valid_utf8(CAST(value AS STRING)), '')"
@@ -74,6 +75,14 @@ def decode(frame: DataFrame, stream: Stream) -> DataFrame:
     own = with_kafka_metadata(declared)[len(declared) :]
     columns += [_KEY_TEXT if column.name == "key" else column.name for column in own]
     return parsed.selectExpr(*columns, corrupt, c.SHARD, SOURCE_TIME)
+
+
+def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:
+    """Of each record its value as it is, where it stands, and the columns beside the value that are asked for."""
+    place = [f"partition AS {PARTITION}", *([f"topic AS {TOPIC}"] if several_topics(stream) else [])]
+    columns = [_KEY_TEXT if name == "key" else name for name in own]
+    columns += [SOURCE_TIME] if SOURCE_TIME in frame.columns else []
+    return frame.selectExpr(f"value AS {VALUE}", *place, *columns)
 
 
 class KafkaSink(Sink):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -11,11 +12,13 @@ from pyspark.sql.types import IntegerType, StructField, StructType, TimestampTyp
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import kafka
+from windowpane.connectors.records import PLACE
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
 from windowpane.plan.chain import STAMPING_FORMATS
 from windowpane.plan.steps import SOURCE_TIME
+from windowpane.sql import KAFKA
 
 TEXT_FILES = ("json", "csv")
 FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
@@ -43,7 +46,7 @@ def open_stream(
     """
     format_name = stream.format or ""
     reader = spark.readStream.format(format_name).options(**_batch_options(stream, max_rows))
-    if stream.schema_ and format_name != "kafka":
+    if stream.schema_ and format_name != KAFKA:
         corrupt = f", `{c.CORRUPT}` STRING" if format_name in TEXT_FILES else ""
         reader = reader.schema(stream.schema_ + corrupt)
     if format_name in TEXT_FILES:
@@ -55,9 +58,9 @@ def open_stream(
         _make_folder(path)
     if format_name in FILES and not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
-    opened = kafka.load(reader, spark, name) if format_name == "kafka" else reader.load(path) if path else reader.load()
+    opened = kafka.load(reader, spark, name) if format_name == KAFKA else reader.load(path) if path else reader.load()
     stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
-    decoded = kafka.decode(stamped, stream) if format_name == "kafka" and stream.schema_ else stamped
+    decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
     if queue is not None:
         decoded = decoded.unionByName(_queued(spark, queue, decoded), allowMissingColumns=True)
     return _with_original(decoded, originals=originals)
@@ -72,6 +75,17 @@ def list_files(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
     _make_folder(path)
     reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**_batch_options(stream, None))
     return reader.load(path).select("path")
+
+
+def open_records(
+    spark: SparkSession, name: str, stream: Stream, *, max_rows: int | None, own: Sequence[str], stamped: bool
+) -> DataFrame:
+    """The records of a Kafka stream, values as they are: for workers, who decode them.
+
+    `own` are columns beside the value; `stamped`: the record's timestamp also as the source's own.
+    """
+    reader = spark.readStream.format(KAFKA).options(**_batch_options(stream, max_rows))
+    return kafka.raw(_with_stamp(kafka.load(reader, spark, name), KAFKA if stamped else ""), stream, own)
 
 
 def _make_folder(path: str | None) -> None:
@@ -131,7 +145,7 @@ def _batch_options(stream: Stream, max_rows: int | None) -> dict[str, str]:
     lowered = {name.lower() for name in options}
     if stream.format in FILES and not lowered & {"maxfilespertrigger", "maxbytespertrigger"}:
         options = {"maxBytesPerTrigger": DEFAULT_BYTES_PER_BATCH} | options
-    if stream.format == "kafka" and max_rows is not None and "maxoffsetspertrigger" not in lowered:
+    if stream.format == KAFKA and max_rows is not None and "maxoffsetspertrigger" not in lowered:
         options = {"maxOffsetsPerTrigger": str(max_rows)} | options
     if stream.format is None:
         raise ConfigError("MISSING_KEY", "a stream needs a format to run", 'for example format = "json"')
@@ -145,7 +159,7 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
     own = [f"`{column}`" for column in frame.columns if column not in _BESIDE]
     whole = F.to_json(F.struct(*(F.col(column) for column in own)), WHOLE_JSON)
     if c.CORRUPT in frame.columns:
-        place = [f"`{column}`" for column in kafka.PLACE if f"`{column}`" in own and c.SHARD in frame.columns]
+        place = [f"`{column}`" for column in PLACE if f"`{column}`" in own and c.SHARD in frame.columns]
         text = F.to_json(F.struct(F.col(c.CORRUPT), *(F.col(column) for column in place)))
         whole = F.when(F.col(c.CORRUPT).isNotNull(), text).otherwise(whole)
     return frame.withColumn(c.EVENT, whole)
@@ -158,4 +172,4 @@ def _with_stamp(frame: DataFrame, format_name: str) -> DataFrame:
 
 def _with_shard(frame: DataFrame, name: str, stream: Stream) -> DataFrame:
     """Kafka partitions are shards of their own; any other source is one."""
-    return frame.withColumn(c.SHARD, kafka.shard(name, stream)) if stream.format == "kafka" else frame
+    return frame.withColumn(c.SHARD, kafka.shard(name, stream)) if stream.format == KAFKA else frame

@@ -44,6 +44,20 @@ class EventTimeColumn:
     strict: bool
     type: str = ""
     """What the type of event time is called, for people."""
+    code: int = 0
+    """Which of `columns.TIME_SOURCES` a time from here counts as."""
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """Columns in which a row's time is looked for, in this order.
+
+    `told`: rows say where they have it from. `clock`: a row that has it nowhere has the time of its micro-batch.
+    """
+
+    columns: tuple[EventTimeColumn, ...]
+    told: bool = False
+    clock: bool = False
 
 
 @dataclass(frozen=True)

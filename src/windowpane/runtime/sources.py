@@ -5,11 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.config import REINJECT, PipelineConfig
-from windowpane.connectors.sources import list_files, open_stream, open_table
+from windowpane.connectors.sources import list_files, open_records, open_stream, open_table
 from windowpane.plan.build import Plan
+from windowpane.plan.scan import ColumnarScan
 from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.spark.dataflow import Sources
 from windowpane.spark.reinjection import queue_folder
+from windowpane.sql import KAFKA
 
 
 def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint) -> Sources:
@@ -25,7 +27,12 @@ def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan, ch
             queue=queue_folder(checkpoint.reinject, name) if again else None,
         )  # fmt: skip
 
-    def files(name: str) -> DataFrame:
-        return list_files(spark, config.streams[name], config.base_dir)
+    def scanned(scan: ColumnarScan) -> DataFrame:
+        if scan.format == KAFKA:
+            return open_records(
+                spark, scan.stream, config.streams[scan.stream], max_rows=config.options.max_rows_per_batch,
+                own=[column.name for column in scan.own], stamped=scan.stamped,
+            )  # fmt: skip
+        return list_files(spark, config.streams[scan.stream], config.base_dir)
 
-    return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir), files)
+    return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir), scanned)

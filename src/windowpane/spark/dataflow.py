@@ -13,16 +13,22 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
+from windowpane.plan.steps import SOURCE_TIME
 from windowpane.spark.event_times import NOW
 from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.near import CLOCK, PACKED, NearStage
 from windowpane.spark.outputs import ResultFrame, emission_schema
-from windowpane.spark.scanning import FileScan
+from windowpane.spark.scan_files import FileReader
+from windowpane.spark.scan_projection import Projection
+from windowpane.spark.scan_records import MessageReader
+from windowpane.spark.scanning import Reader, Scan
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.spark.ticking import TickStage, ticking
+from windowpane.sql import KAFKA
+from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
 
 
@@ -41,8 +47,8 @@ class Sources:
 
     stream: Callable[[str], DataFrame]
     table: Callable[[str], DataFrame]
-    files: Callable[[str], DataFrame] | None = None
-    """Only the list of a stream's files, as they come: for the columnar scan."""
+    scanned: Callable[[ColumnarScan], DataFrame] | None = None
+    """For the columnar scan, only what workers read a stream by: the list of its files, or its records as they are."""
 
 
 def build_dataflow(
@@ -59,9 +65,9 @@ def build_dataflow(
 
     `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
     """
-    if plan.scan is not None and sources.files is not None and feedback:
-        scan = file_scan(plan.scan)
-        rows, crossing = sources.files(plan.scan.stream), scan.schema
+    if plan.scan is not None and sources.scanned is not None and feedback:
+        scan = worker_scan(plan.scan)
+        rows, crossing = sources.scanned(plan.scan), scan.schema
     else:
         scan = None
         rows = InputFrame(
@@ -81,10 +87,19 @@ def build_dataflow(
     return Dataflow(packed, stages, results)
 
 
-def file_scan(scan: ColumnarScan) -> FileScan:
+def worker_scan(scan: ColumnarScan) -> Scan:
     """A planned scan as workers run it."""
-    return FileScan(
-        scan.format, tuple((column.name, to_arrow(column.type)) for column in scan.columns), scan.time, scan.plain,
-        tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed), scan.where, scan.original,
-        scan.detail,
-    )  # fmt: skip
+    computed = tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed)
+    projection = Projection(scan.times, scan.plain, computed, scan.where, scan.detail)
+    return Scan(_reader(scan), projection, scan.original)
+
+
+def _reader(scan: ColumnarScan) -> Reader:
+    if scan.format != KAFKA:
+        return FileReader(scan.format, _typed(scan.columns))
+    stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
+    return MessageReader(scan.stream, _typed(scan.columns), _typed(scan.own + stamp), scan.several_topics)
+
+
+def _typed(columns: tuple[Column, ...]) -> tuple[tuple[str, pa.DataType], ...]:
+    return tuple((column.name, to_arrow(column.type)) for column in columns)

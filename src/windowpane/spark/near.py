@@ -21,8 +21,8 @@ from windowpane.core.rows import concat
 from windowpane.core.side import DECODE
 from windowpane.core.wire import pack_frames
 from windowpane.errors import InternalError
-from windowpane.spark.originals import with_events
-from windowpane.spark.scanning import FileScan, Scanned
+from windowpane.spark.originals import SourceRows, with_events
+from windowpane.spark.scanning import Scan, Scanned
 from windowpane.spark.spending import FOLD, PACK, SOURCE, spending, waiting
 from windowpane.spark.stages import Stages
 
@@ -43,8 +43,8 @@ class NearStage:
 
     stages: Stages
     shard_ids: tuple[int, ...]
-    scan: FileScan | None = None
-    """What comes in is a list of files, which this reads."""
+    scan: Scan | None = None
+    """What comes in is a list of files, or records as they are, which this reads."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -103,7 +103,7 @@ class _Fold:
         self._reinjected = 0
         self.spent: Counter[str] = Counter()
 
-    def add(self, batch: pa.RecordBatch, source: pa.RecordBatch | None = None) -> None:
+    def add(self, batch: pa.RecordBatch, source: SourceRows | None = None) -> None:
         """Fold rows. `source`: what they were read from, for events that are not made yet."""
         if self.clock_us is None:
             self._begin(batch)

@@ -9,6 +9,7 @@ import datetime as dt
 import decimal
 import json
 import math
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,27 @@ from windowpane.core import columns as c
 from windowpane.core.frames import Frame, Rows, SideRows, Suspects
 
 
-def with_events(frame: Frame, source: pa.RecordBatch) -> Frame:
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows as they were read. `place`: columns that say where one stands that could not be read."""
+
+    batch: pa.RecordBatch
+    place: tuple[str, ...] = ()
+
+    def texts(self, numbers: pa.Array) -> pa.Array:
+        """The events of rows by their numbers, as JSON."""
+        wanted = pc.unique(numbers.drop_null())
+        rows = _with_short_fractions(self.batch.take(wanted)).to_pylist()
+        texts = pa.array([json.dumps(self._event(row)) for row in rows], pa.string())
+        return texts.take(pc.index_in(numbers, wanted))
+
+    def _event(self, row: dict[str, object]) -> dict[str, object]:
+        if row.get(c.CORRUPT) is not None:
+            return {name: row[name] for name in (c.CORRUPT, *self.place) if name in row}
+        return {name: _value(value) for name, value in row.items() if name != c.CORRUPT}
+
+
+def with_events(frame: Frame, source: SourceRows) -> Frame:
     """The frame with the events of its rows in place of their numbers in `source`."""
     name = "original_event" if isinstance(frame, SideRows) else c.EVENT
     if not isinstance(frame, SideRows | Suspects | Rows) or name not in frame.batch.schema.names:
@@ -26,18 +47,15 @@ def with_events(frame: Frame, source: pa.RecordBatch) -> Frame:
     numbers = frame.batch.column(position)
     if not pa.types.is_int64(numbers.type):
         return frame
-    return type(frame)(frame.batch.set_column(position, name, _texts(source, numbers)))
+    return type(frame)(frame.batch.set_column(position, name, source.texts(numbers)))
 
 
-def _texts(source: pa.RecordBatch, numbers: pa.Array) -> pa.Array:
-    wanted = pc.unique(numbers.drop_null())
-    texts = pa.array([json.dumps(_plain(row)) for row in source.take(wanted).to_pylist()], pa.string())
-    return texts.take(pc.index_in(numbers, wanted))
-
-
-def _plain(row: dict[str, object]) -> dict[str, object]:
-    corrupt = row.pop(c.CORRUPT, None)
-    return {name: _value(value) for name, value in row.items()} if corrupt is None else {c.CORRUPT: corrupt}
+def _with_short_fractions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A FLOAT with as many digits as tell it from others of its kind, as Spark writes it."""
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_float32(field.type):
+            batch = batch.set_column(index, field.name, batch.column(index).cast(pa.string()).cast(pa.float64()))
+    return batch
 
 
 def _value(value: object) -> object:

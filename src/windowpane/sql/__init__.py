@@ -10,6 +10,7 @@ from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
 from windowpane.sql.scalar import expression_problem, rename_columns
 from windowpane.sql.schema import (
+    KAFKA,
     KAFKA_COLUMNS,
     KNOWN_SCHEMAS,
     RATE_COLUMNS,
@@ -22,6 +23,7 @@ from windowpane.sql.statement import SelectStmt
 from windowpane.sql.transpile import to_duckdb
 
 __all__ = [
+    "KAFKA",
     "KAFKA_COLUMNS",
     "KNOWN_SCHEMAS",
     "RATE_COLUMNS",

@@ -38,6 +38,9 @@ KAFKA_COLUMNS = (
 )
 """What Spark's kafka source brings."""
 
+KAFKA = "kafka"
+"""The format of streams that come from Kafka."""
+
 KAFKA_METADATA = (
     Column("key", "STRING", hidden=True),
     Column("topic", "STRING", hidden=True),
@@ -51,7 +54,7 @@ RATE_COLUMNS = (Column("timestamp", "TIMESTAMP"), Column("value", "BIGINT"))
 """What Spark's rate source brings."""
 
 KNOWN_SCHEMAS: Mapping[str, tuple[Column, ...]] = {
-    "kafka": KAFKA_COLUMNS,
+    KAFKA: KAFKA_COLUMNS,
     "rate": RATE_COLUMNS,
     "rate-micro-batch": RATE_COLUMNS,
 }

@@ -1,0 +1,165 @@
+"""One JSON record at a time, as Spark's parser reads it: for records that a columnar parser does not take.
+
+Spark takes NaN and the infinities beside JSON's own values, every field of an object that has a name several times, and
+nothing of a record that breaks off. What comes after an object does not matter to it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from json.decoder import scanstring  # type: ignore[attr-defined]  # what json itself reads strings with
+from typing import NamedTuple
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_NON_FINITE = re.compile(r"NaN|[-+]?Infinity|[-+]INF")
+_LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_LONGEST_NUMBER = 1000
+"""Digits that Spark's parser takes."""
+_PLAIN = (1e-3, 1e7)
+"""Between these Java writes a fraction without an exponent."""
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
+}  # fmt: skip
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+
+
+class Fields(tuple[tuple[str, object], ...]):
+    """An object: names and values in order, a name as often as it is there."""
+
+    __slots__ = ()
+
+
+class Value(NamedTuple):
+    """A value and how it is written."""
+
+    value: object
+    text: str
+
+
+def fields(text: str) -> Iterator[tuple[str, Value]]:
+    """Names and values of the object that a record begins with; ValueError from where on it is none."""
+    at, sign = _next(text, 0)
+    if sign != "{":
+        raise ValueError("not an object")
+    for name, value, low, high in _members(text, at + 1):
+        yield name, Value(value, text[low:high])
+
+
+def rewritten(value: object) -> str:
+    """A value as Spark writes it where a text is declared: without spaces, fractions as they are computed with."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return f'"{_ESCAPED.sub(_escape, value)}"'
+    if isinstance(value, Fields):
+        return "{" + ",".join(f"{rewritten(name)}:{rewritten(each)}" for name, each in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(rewritten, value)) + "]"
+    return _fraction(value) if isinstance(value, float) else str(value)
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str, object, int, int]]:
+    """Of an object, from behind its brace: name, value, where it begins and ends. At last the end of the object."""
+    at, sign = _next(text, at)
+    while sign != "}":
+        if sign != '"':
+            raise ValueError("not a name")
+        name, at = scanstring(text, at + 1)
+        at, sign = _next(text, at)
+        if sign != ":":
+            raise ValueError("no value")
+        low, _ = _next(text, at + 1)
+        value, at = _value(text, low)
+        yield name, value, low, at
+        at, sign = _further(text, at, "}")
+
+
+def _value(text: str, at: int) -> tuple[object, int]:
+    sign = text[at : at + 1]
+    if sign == '"':
+        found: tuple[object, int] = scanstring(text, at + 1)
+        return found
+    if sign == "{":
+        return _object(text, at)
+    if sign == "[":
+        return _array(text, at)
+    word, literal = _LITERALS.get(sign, ("", None))
+    if word and text.startswith(word, at):
+        return literal, at + len(word)
+    return _number(text, at)
+
+
+def _number(text: str, at: int) -> tuple[object, int]:
+    special, found = _NON_FINITE.match(text, at), _NUMBER.match(text, at)
+    if special:
+        return float(special.group().replace("INF", "Infinity")), special.end()
+    if not found or found.end() - at > _LONGEST_NUMBER:
+        raise ValueError("not a value")
+    fraction = found.group(1) or found.group(2)
+    return (float if fraction else int)(found.group()), found.end()
+
+
+def _object(text: str, at: int) -> tuple[Fields, int]:
+    found, end = [], at + 1
+    for name, value, _, high in _members(text, at + 1):
+        found.append((name, value))
+        end = high
+    # Behind the last value there is only the brace left.
+    return Fields(found), text.index("}", end) + 1
+
+
+def _array(text: str, at: int) -> tuple[list[object], int]:
+    found: list[object] = []
+    at, sign = _next(text, at + 1)
+    while sign != "]":
+        value, at = _value(text, at)
+        found.append(value)
+        at, sign = _further(text, at, "]")
+    return found, at + 1
+
+
+def _further(text: str, at: int, end: str) -> tuple[int, str]:
+    """Behind a value: where the next one begins, or the end is, and which sign is there."""
+    at, sign = _next(text, at)
+    if sign == ",":
+        at, sign = _next(text, at + 1)
+        return at, "" if sign == end else sign
+    if sign != end:
+        raise ValueError("neither a further value nor the end")
+    return at, sign
+
+
+def _next(text: str, at: int) -> tuple[int, str]:
+    """Where the next sign is, and which; empty at the end."""
+    found = _SPACE.match(text, at)
+    at = found.end() if found else at
+    return at, text[at : at + 1]
+
+
+def _escape(found: re.Match[str]) -> str:
+    sign = found.group()
+    return _ESCAPES.get(sign) or "".join(f"\\u{unit:04X}" for unit in _utf16(sign))
+
+
+def _utf16(sign: str) -> list[int]:
+    code = ord(sign)
+    return [code] if code < 0x10000 else [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF)]
+
+
+def _fraction(value: float) -> str:
+    """As Java writes a double: a digit behind the point at least, an exponent below 1e-3 and from 1e7 on."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    exact = Decimal(repr(value))
+    if value == 0 or _PLAIN[0] <= abs(value) < _PLAIN[1]:
+        plain = f"{exact:f}"
+        return plain if "." in plain else f"{plain}.0"
+    if len(exact.normalize().as_tuple().digits) == 1 and float(near := f"{value:.1e}") == value:
+        exact = Decimal(near)  # two digits that are as good as one
+    sign, digits, _ = exact.normalize().as_tuple()
+    shown = "".join(map(str, digits))
+    return f"{'-' * sign}{shown[0]}.{shown[1:] or '0'}E{exact.adjusted()}"

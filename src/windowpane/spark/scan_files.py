@@ -1,0 +1,139 @@
+"""Rows from files that Spark's file source lists: parquet, Arrow and newline JSON, read with Arrow.
+
+A file that cannot be read to its end gives the rows before the damage, and the damage by its name.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from windowpane.core import columns as c
+from windowpane.spark import json_lines
+from windowpane.spark.scanning import Damage
+
+BATCH_ROWS = 1_000_000
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads all files whose paths are in the column `path`."""
+
+    format: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self.columns)
+
+    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Damage]:
+        for batch in handed:
+            for path in batch.column("path").to_pylist():
+                yield from self._file(path.removeprefix("file://").removeprefix("file:"))
+
+    def _file(self, path: str) -> Iterator[pa.RecordBatch | Damage]:
+        try:
+            yield from self._rows(path)
+        except (pa.ArrowException, OSError, ValueError, NotImplementedError) as damaged:
+            yield Damage(f"file:{path}: {damaged}")
+
+    def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
+        """What a file has of the declared columns; of text also CORRUPT, the text of records that cannot be read."""
+        if self.format == "json":
+            for part in json_lines.read_file(path, self.schema):
+                yield self._fitted(part.columns, path).append_column(c.CORRUPT, part.bad)
+            return
+        for batch in READERS[self.format](path, {name.lower() for name, _ in self.columns}):
+            yield self._fitted(batch, path)
+
+    def _fitted(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        """The declared columns in their declared types; those that the file does not have are in its path, or NULL."""
+        names = {name.lower(): name for name in batch.schema.names}
+        folders = {name.lower(): value for name, value in _PARTITION.findall(path)}
+        arrays = []
+        for name, kind in self.columns:
+            if name.lower() in names:
+                arrays.append(_as_declared(batch.column(names[name.lower()]), kind, name))
+            else:
+                arrays.append(_from_path(folders.get(name.lower()), kind, batch.num_rows))
+        return pa.RecordBatch.from_arrays(arrays, [name for name, _ in self.columns])
+
+
+def _parquet(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:
+    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    present = [name for name in file.schema_arrow.names if name.lower() in columns]
+    if len({name.lower() for name in present}) < len(present):
+        raise ValueError(f"columns differ by upper and lower case only: {', '.join(present)}")
+    if not present:
+        yield pa.RecordBatch.from_arrays([pa.nulls(file.metadata.num_rows)], ["_none"])
+        return
+    yield from file.iter_batches(BATCH_ROWS, columns=present, use_threads=False)
+
+
+def _arrow(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:
+    """IPC in either of its forms, by the first bytes."""
+    with pa.memory_map(path) as file:
+        magic = file.read(6)
+        file.seek(0)
+        if magic == b"ARROW1":
+            reader = pa.ipc.open_file(file)
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        else:
+            batches = pa.ipc.open_stream(file)
+        for batch in batches:
+            yield batch.select([name for name in batch.schema.names if name.lower() in columns])
+
+
+READERS: dict[str, Callable[[str, set[str]], Iterator[pa.RecordBatch]]] = {"parquet": _parquet, "arrow": _arrow}
+
+
+def _as_declared(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    """A column of a file in its declared type, where Spark would read it so; ValueError where it would not."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == kind:
+        return array
+    if not _readable(array.type, kind):
+        raise ValueError(f"column `{name}` is {array.type}, and {kind} is declared")
+    if pa.types.is_timestamp(kind):
+        # Nanoseconds are cut off, as in any other source.
+        return array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(kind)
+    return array.cast(kind)
+
+
+def _readable(found: pa.DataType, declared: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_null(found):
+        return True
+    if types.is_signed_integer(declared):
+        return bool(types.is_signed_integer(found) and found.bit_width <= declared.bit_width)
+    if types.is_floating(declared):
+        smaller = types.is_floating(found) and found.bit_width <= declared.bit_width
+        return bool(smaller or (types.is_signed_integer(found) and found.bit_width <= declared.bit_width // 2))
+    if types.is_timestamp(declared):
+        return bool(types.is_timestamp(found))
+    if types.is_string(declared):
+        return bool(types.is_large_string(found) or types.is_string_view(found))
+    if types.is_decimal(declared):
+        return bool(types.is_decimal(found) and found.scale == declared.scale and found.precision <= declared.precision)
+    return False
+
+
+def _from_path(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
+    """A column that the folders name, as in `day=2024-05-01/`."""
+    if value is None or value == _HIVE_NULL:
+        return pa.nulls(count, kind)
+    text = pa.scalar(urllib.parse.unquote(value))
+    return pa.repeat(pc.cast(text, kind), count)

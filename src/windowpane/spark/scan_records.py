@@ -1,0 +1,75 @@
+"""Rows from Kafka records that Spark's source hands over: values decoded here, a batch of them at a time.
+
+Spark still owns the offsets. Only values cross, with what the query and its side outputs use of a record beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.connectors.records import PARTITION, PLACE, TOPIC, VALUE
+from windowpane.core import columns as c
+from windowpane.core.rows import concat
+from windowpane.spark import json_lines
+
+BATCH_ROWS = 1_000_000
+SHARDS = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True)
+class MessageReader:
+    """Reads VALUE of each record as JSON. `beside` are columns that go along as they are."""
+
+    stream: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+    beside: tuple[tuple[str, pa.DataType], ...]
+    several_topics: bool
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return PLACE
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.columns, *self.beside, (c.SHARD, SHARDS)])
+
+    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered: list[pa.RecordBatch] = []
+        for records in handed:
+            if records.num_rows:
+                gathered.append(self._decoded(records))
+            if sum(part.num_rows for part in gathered) >= BATCH_ROWS:
+                yield self._rows(gathered)
+                gathered = []
+        if gathered:
+            yield self._rows(gathered)
+
+    def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        decoded = json_lines.decode(records.column(VALUE), pa.schema(self.columns), messages=True)
+        columns = {name: decoded.columns.column(name) for name, _ in self.columns}
+        columns[c.CORRUPT] = decoded.bad
+        columns |= {name: records.column(name).cast(kind) for name, kind in self.beside}
+        columns |= {name: records.column(name) for name in self._standing}
+        return pa.RecordBatch.from_pydict(columns)
+
+    @property
+    def _standing(self) -> tuple[str, ...]:
+        return (TOPIC, PARTITION) if self.several_topics else (PARTITION,)
+
+    def _rows(self, gathered: list[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = concat(gathered)
+        assert rows is not None
+        return rows.drop_columns(list(self._standing)).append_column(c.SHARD, self._shards(rows))
+
+    def _shards(self, rows: pa.RecordBatch) -> pa.Array:
+        """The shard that each record moves the watermark of: its partition, with the topic if there are several."""
+        numbers = rows.column(PARTITION)
+        if self.several_topics:
+            numbers = pc.binary_join_element_wise(rows.column(TOPIC), numbers.cast(pa.string()), "-")
+        encoded = numbers.dictionary_encode()
+        names = pa.array([f"{self.stream}/{number}" for number in encoded.dictionary.to_pylist()], pa.string())
+        return pa.DictionaryArray.from_arrays(encoded.indices, names)

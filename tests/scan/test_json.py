@@ -1,0 +1,138 @@
+"""JSON records to columns: the columnar way against the exact one, and both against what Spark makes of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from windowpane.spark import json_lines
+from windowpane.spark.json_lines import FEW_RECORDS, decode
+from windowpane.spark.json_values import rewritten
+
+SCHEMA = pa.schema(
+    [("k", pa.string()), ("x", pa.float64()), ("v", pa.int64()), ("i", pa.int32()), ("ok", pa.bool_())]
+)  # fmt: skip
+VALUES = (
+    "null", "true", "0", "-0", "-0.0", "7", "2147483648", "9223372036854775807", "9223372036854775808", "1.5", "1e3",
+    "1e400", "NaN", "-INF", "+Infinity", '""', '"a"', '"\\u00e4"', '"\\ud800"', '"NaN"', '"1"', "[1, 2.50]", '{"b": 1}',
+    "{}", "01", "1.", "tru", "'q'", '"a\tb"',
+)  # fmt: skip
+RECORDS = (
+    b"", b"   ", b"null", b"[]", b'[{"v": 1}]', b"{", b"}", b"{}", b'{"v": 1}{"v": 2}', b'{"v": 1} tail', b'{"v": 1}}',
+    b'{"v": 1, "v": 2}', b'{"v": 1, "v": "a"}', b'{"v": "a", "v": 1}', b'{"v": 1, "v": null}', b'\xef\xbb\xbf{"v": 1}',
+    b'\n {"v": 1}\r\n', b'{"k": "}', b'{", "v": 1}', b'{"k": "\xff"}', b'{"\xff": 1, "v": 2}', b'{"v": 1}\x00',
+    b'{"k": "\xc3\xa4\xf0\x9f\x98\x80"}', b'{"\\u0076": 5}', b"{'v': 1}", b'{"v": 1,}', b'{"k":\n{"a":{}\n}}',
+)  # fmt: skip
+
+
+def read(*records: bytes | None, messages: bool = True) -> list[tuple[dict[str, object], str | None]]:
+    """Fields that are not NULL, and the text of a bad record."""
+    found = decode(pa.array(records, pa.binary()), SCHEMA, messages=messages)
+    rows = [{name: value for name, value in row.items() if value is not None} for row in found.columns.to_pylist()]
+    return list(zip(rows, found.bad.to_pylist(), strict=True))
+
+
+def made(seed: int, count: int) -> list[bytes | None]:
+    """Mostly good records, some with odd values, some that are none."""
+    rng = random.Random(seed)
+    found: list[bytes | None] = []
+    for number in range(count):
+        named = {"k": '"a"', "x": "0.5", "v": str(number), "i": "3", "ok": "true"}
+        if rng.random() < 0.1:
+            named |= {name: rng.choice(VALUES) for name in rng.sample([*named, "other"], 2)}
+        record = "{" + ",".join(f'"{name}":{value}' for name, value in named.items()) + "}"
+        found.append(rng.choice([None, *RECORDS]) if rng.random() < 0.05 else record.encode())
+    return found
+
+
+@pytest.mark.parametrize("messages", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_columnar_way_gives_what_the_exact_one_gives(
+    seed: int, messages: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = made(seed, 3000)
+    lines = [record for record in records if messages or (record is not None and b"\xff" not in record)]
+    by_columns = read(*lines, messages=messages)
+    monkeypatch.setattr(json_lines, "_by_arrow", lambda *_: None)
+    assert list(map(repr, by_columns)) == list(map(repr, read(*lines, messages=messages)))
+
+
+def test_good_records_are_read_by_columns_however_many_bad_ones_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow: list[int] = []
+    exact = json_lines._one_by_one
+
+    def counted(records: list[bytes | None], *rest: object) -> json_lines.Decoded:
+        slow.append(len(records))
+        return exact(records, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(json_lines, "_one_by_one", counted)
+    records = [b'{"v": 1}'] * 70_000
+    records[5], records[66_000] = b"bad", b'{"v": "bad"}'
+    found = read(*records)
+    assert [number for number, (_, bad) in enumerate(found) if bad is not None] == [5, 66_000]
+    assert 2 <= sum(slow) <= 2 * FEW_RECORDS
+
+
+@pytest.mark.parametrize(
+    ("record", "fields", "bad"),
+    [
+        (None, {}, ""),
+        (b"", {}, ""),
+        (b"  ", {}, "  "),
+        (b"null", {}, "null"),
+        (b"[]", {}, "[]"),
+        (b'{"k": "\xff"}', {}, '{"k": "\ufffd"}'),
+        (b'{"v": 1, "v": "a", "i": 2}', {"v": 1, "i": 2}, '{"v": 1, "v": "a", "i": 2}'),
+        (b'{"v": "a", "v": 1}', {"v": 1}, '{"v": "a", "v": 1}'),
+        (b'{"v": 1, "v": 2}', {"v": 2}, None),
+        (b'{"v": 1}{"v": 2}', {"v": 1}, None),
+        (b'{"v": 9223372036854775808}', {}, '{"v": 9223372036854775808}'),
+        (b'{"v": 1.0}', {}, '{"v": 1.0}'),
+        (b'{"v": 1, "q": -INF}', {"v": 1}, None),
+        (b'{"v": 1, "q": INF}', {}, '{"v": 1, "q": INF}'),
+        (b'{"x": -0}', {"x": 0.0}, None),
+        (b'{"x": 99999999999999999999}', {"x": 1e20}, None),
+        (b'{"k": 1.50, "v": 2}', {"k": "1.5", "v": 2}, None),
+        (b'{"k": {"b": [1, 2.50, null]}}', {"k": '{"b":[1,2.5,null]}'}, None),
+        (b'{"k": "\\ud800"}', {"k": "?"}, None),
+        (b"{'v': 1}", {}, "{'v': 1}"),
+    ],
+)
+def test_messages_are_read_as_spark_does(record: bytes | None, fields: dict[str, object], bad: str | None) -> None:
+    assert repr(read(record)) == repr([(fields, bad)])
+
+
+def test_two_objects_in_one_record_do_not_stand_for_a_record_without() -> None:
+    """As many objects as records are there, but not one each."""
+    assert read(b'{"v": 1}{"v": 2}', b" ", messages=False) == [({"v": 1}, None), ({}, None)]
+    broken = [b'{"k": "}', b'{", "v": 1}', b'{"v": 2}{"v": 3}']
+    assert [bad is None for _, bad in read(*broken)] == [False, False, True]
+
+
+def test_two_objects_on_one_line_of_a_file_do_not_stand_for_a_line_without(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"v": 1}{"v": 2}\n\n{"v": 3}\n', encoding="utf-8")
+    found = [row["v"] for part in json_lines.read_file(str(path), SCHEMA) for row in part.columns.to_pylist()]
+    assert found == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.5, "1.5"), (100.0, "100.0"), (0.1, "0.1"), (0.001, "0.001"), (0.0009, "9.0E-4"), (1e-5, "1.0E-5"),
+        (1e7, "1.0E7"), (123456789.125, "1.23456789125E8"), (-1234567.0, "-1234567.0"), (5e-324, "4.9E-324"),
+        (-0.0, "-0.0"), (float("inf"), '"Infinity"'), (["a\x1f\n/ä\U0001f600"], '["a\\u001F\\n/ä\\uD83D\\uDE00"]'),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_written_as_java_writes_it(value: object, text: str) -> None:
+    assert rewritten(value) == text
+
+
+def test_records_of_any_values_survive() -> None:
+    rng = random.Random(3)
+    rows = [{"k": rng.choice(["a", "ä", '"', "\\", "\n"]), "v": number, "x": rng.random()} for number in range(500)]
+    assert [row for row, _ in read(*(json.dumps(row).encode() for row in rows))] == rows

@@ -1,0 +1,110 @@
+"""Kafka records to the columns of the input projection, as a worker does it, without Spark and without a broker."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from windowpane.connectors.records import PARTITION, TOPIC, VALUE
+from windowpane.core import columns as c
+from windowpane.core.frames import SideRows
+from windowpane.core.side import side_batch
+from windowpane.plan.steps import SOURCE_TIME, EventTimeColumn, EventTimes
+from windowpane.spark import scan_records
+from windowpane.spark.originals import with_events
+from windowpane.spark.scan_projection import Projection
+from windowpane.spark.scan_records import MessageReader
+from windowpane.spark.scanning import Scan, Scanned
+
+CLOCK_US = 1_700_000_000_000_000
+STAMP = pa.timestamp("us", "UTC")
+CONFIG, METADATA, PROCESSING = 1, 2, 3
+"""Positions in TIME_SOURCES."""
+CHAIN = EventTimes(
+    (
+        EventTimeColumn("ms", 1000, strict=False, code=CONFIG),
+        EventTimeColumn("received_at", None, strict=False, code=METADATA),
+        EventTimeColumn(SOURCE_TIME, None, strict=False, code=METADATA),
+    ),
+    told=True,
+    clock=True,
+)
+COLUMNS = (("ms", pa.int64()), ("received_at", pa.string()), ("v", pa.int64()), ("f", pa.float32()))
+GOOD = b'{"v": 1, "ms": 5}'
+
+
+def handed(*values: bytes | None, stamps: list[int | None] | None = None, **more: pa.Array) -> pa.RecordBatch:
+    columns = {VALUE: pa.array(values, pa.binary()), PARTITION: pa.array([0] * len(values), pa.int32())}
+    columns[SOURCE_TIME] = pa.array(stamps or [7_000_000] * len(values), STAMP)
+    return pa.RecordBatch.from_pydict(columns | more)
+
+
+def scan(*, topics: bool = False, original: bool = False, beside: tuple[tuple[str, pa.DataType], ...] = ()) -> Scan:
+    reader = MessageReader("t", COLUMNS, (*beside, (SOURCE_TIME, STAMP)), topics)
+    return Scan(reader, Projection(CHAIN, (("_v", "v"),), (), None), original)
+
+
+def scanned(of: Scan, *batches: pa.RecordBatch) -> Scanned:
+    (found,) = of.read(iter(batches), CLOCK_US)
+    return found
+
+
+def test_a_time_comes_from_the_first_place_that_has_one() -> None:
+    values = [
+        GOOD, b'{"received_at": "1970-01-01T00:00:01Z"}', b'{"ms": null, "received_at": "soon"}', b"{}",
+        b'{"ms": 9223372036854775807}', b"bad", b'{"ms": 6, "v": "bad"}', b"bad",
+    ]  # fmt: skip
+    stamps: list[int | None] = [2_000_000, 2_000_000, 2_000_000, None, 3_000_000, 4_000_000, 5_000_000, None]
+    rows = scanned(scan(), handed(*values, stamps=stamps)).rows
+    assert rows.column(c.TS).to_pylist() == [5000, 1_000_000, 2_000_000, CLOCK_US, 3_000_000, 4_000_000, 6000, None]
+    found = [CONFIG, METADATA, METADATA, PROCESSING, METADATA, METADATA, CONFIG, None]
+    assert rows.column(c.TIME_SOURCE).to_pylist() == found
+    assert [reason is not None for reason in rows.column(c.ERROR).to_pylist()] == [False] * 5 + [True] * 3
+
+
+def test_what_cannot_be_read_is_an_error_row_with_its_text() -> None:
+    rows = scanned(scan(), handed(None, GOOD, b"\xff", b"")).rows
+    assert rows.column(c.ERROR).to_pylist() == ["decode_error", None, "decode_error", "decode_error"]
+    assert rows.column(c.DETAIL).to_pylist() == ["", None, "\ufffd", ""]
+
+
+@pytest.mark.parametrize(
+    ("topics", "shards"), [(False, ["t/3", "t/1", "t/3", "t/1"]), (True, ["t/a-3", "t/b-1", "t/b-3", "t/a-1"])]
+)
+def test_partitions_are_shards_with_their_topic_where_there_are_several(topics: bool, shards: list[str]) -> None:
+    place = {PARTITION: pa.array([3, 1], pa.int32())}
+    batches = [handed(GOOD, GOOD, **place, **{TOPIC: pa.array(names)}) for names in (["a", "b"], ["b", "a"])]
+    assert scanned(scan(topics=topics), *batches).rows.column(c.SHARD).to_pylist() == shards
+
+
+def test_the_schema_is_that_of_the_rows() -> None:
+    of = scan(beside=(("offset", pa.int64()),))
+    rows = scanned(of, handed(GOOD, offset=pa.array([9], pa.int64()))).rows
+    assert rows.schema == of.schema
+
+
+def test_original_events_have_the_whole_record_or_where_it_stands() -> None:
+    beside = (("key", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()))
+    more = {
+        "key": pa.array(["k", None]), "topic": pa.array(["a", "a"]), "partition": pa.array([0, 0], pa.int32()),
+        "offset": pa.array([8, 9], pa.int64()),
+    }  # fmt: skip
+    found = scanned(scan(original=True, beside=beside), handed(b'{"v": 1, "f": 0.1}', b"bad", **more))
+    assert found.source is not None
+    aside = SideRows(side_batch("error", "any", found.rows, clock_us=0, watermark_us=None))
+    told = with_events(aside, found.source)
+    assert isinstance(told, SideRows)
+    where = {"topic": "a", "partition": 0}
+    assert [json.loads(text) for text in told.batch.column("original_event").to_pylist()] == [
+        {"ms": None, "received_at": None, "v": 1, "f": 0.1, "key": "k", **where, "offset": 8},
+        {c.CORRUPT: "bad", **where, "offset": 9},
+    ]
+
+
+def test_records_are_gathered_to_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_records, "BATCH_ROWS", 4)
+    batches = [handed(*[GOOD] * count) for count in (3, 0, 2, 1)]
+    assert [part.rows.num_rows for part in scan().read(iter(batches), CLOCK_US)] == [5, 1]
+    assert not list(scan().read(iter([handed()]), CLOCK_US))
