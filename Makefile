@@ -59,7 +59,7 @@ bench-core: setup ## Measure the core's kernels
 .PHONY: bench-spark
 bench-spark: setup ## Measure against Spark's own windows, on the same files (ARGS="--rows 8000000 --cases hop")
 	@scripts/java
-	$(PYTHON) bench/spark.py $(ARGS)
+	$(PYTHON) -m bench.spark $(ARGS)
 
 .PHONY: bench-nexmark
 bench-nexmark: setup ## Measure against Spark and Flink: rates, latency, cost as work grows (ARGS="compare --rows 4000000")

@@ -15,13 +15,15 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from bench.nexmark.engines import flink_python
+from bench.nexmark.on_flink import flink_python
+from bench.nexmark.processes import EngineError
 from bench.sliding_engines import (
     KEYS,
     Load,
@@ -56,13 +58,12 @@ def check_equal(spark: SparkSession, seconds: int, scratch: Path) -> int:
 
 def measure(
     spark: SparkSession, engine: str, seconds: int, arguments: argparse.Namespace, scratch: Path
-) -> float | None:
-    """Rows per second; None where the engine cannot be had."""
+) -> float | str:
+    """Rows per second, or why there is no figure."""
     load = Load(scratch / f"{engine}-data", arguments.rows, FILE_ROWS, seconds)
     match engine:
         case "flink":
-            python, _ = flink_python()
-            return None if python is None else flink_rate(python, load, scratch)
+            return flink(replace(load, rows=arguments.flink_rows), scratch)
         case "spark":
             return spark_rate(spark, load.write())
     # The first micro-batch is the warm-up: its rows come on top.
@@ -71,6 +72,16 @@ def measure(
     if engine == "windowpane":
         windowpane_rate(spark, load, scratch / "warm-up", fused=True)
     return windowpane_rate(spark, load, scratch / engine, fused=engine == "windowpane")
+
+
+def flink(load: Load, scratch: Path) -> float | str:
+    python, reason = flink_python()
+    if python is None:
+        return f"cannot be had here: {reason}"
+    try:
+        return flink_rate(python, load, scratch)
+    except EngineError as failed:
+        return failed.reason()
 
 
 def main() -> None:
@@ -84,8 +95,8 @@ def main() -> None:
             console.print(f"last {seconds} s: {check_equal(spark, seconds, scratch):,} rows equal; measuring …")
             for engine in arguments.engines.split(","):
                 rate = measure(spark, engine, seconds, arguments, scratch)
-                console.print(f"  {engine}: {'cannot be had here' if rate is None else f'{rate:,.0f} rows/s'}")
-                measured[seconds] |= {} if rate is None else {engine: rate}
+                console.print(f"  {engine}: {rate if isinstance(rate, str) else f'{rate:,.0f} rows/s'}", markup=False)
+                measured[seconds] |= {} if isinstance(rate, str) else {engine: rate}
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     _show(measured, arguments)
@@ -110,6 +121,7 @@ def _show(measured: dict[int, dict[str, float]], arguments: argparse.Namespace) 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="events that are measured")
+    parser.add_argument("--flink-rows", type=int, default=300_000, help="events on Flink, which takes minutes for them")
     parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
     parser.add_argument("--seconds", default="10,60", help="how far windows look back")
     parser.add_argument("--engines", default=",".join(ENGINES), help=f"of {', '.join(ENGINES)}")

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.discard import Discard
 from bench.nexmark import settings
 from bench.nexmark.flink_tables import SETTINGS
 from bench.nexmark.processes import ROOT, execute
-from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.sinks import Sink
 from windowpane.plan.build import Plan
 from windowpane.plan.logical import LogicalSink
 from windowpane.plan.lower import lower
@@ -32,6 +33,7 @@ KEYS, PER_SECOND = 1_000, 20_000
 SCHEMA = "auction BIGINT, price BIGINT, ts TIMESTAMP"
 CALLS = {"n": "count(*)", "total": "sum(price)", "top": "max(price)"}
 LAG_S = 2
+PATIENCE_S = 900.0
 
 
 def _events(rows: int) -> pa.Table:
@@ -94,13 +96,6 @@ def _unfused(plan: Plan) -> Plan:
     return replace(plan, physical=share_inputs(lower(plan.optimized, plan.timing, plan.query.relation)))
 
 
-class Discard(Sink):
-    """Takes the results and drops them, as Spark's noop and Flink's blackhole do."""
-
-    def write(self, batch: SinkBatch) -> None:
-        batch.arrow()
-
-
 def windowpane_rate(spark: SparkSession, load: Load, scratch: Path, *, fused: bool) -> float:
     """Rows per second from the end of the first micro-batch, in which everything starts, to the end of the last."""
     ends: list[tuple[float, Entry]] = []
@@ -140,7 +135,7 @@ def flink_rate(python: str, load: Load, scratch: Path) -> float:
     jobs = {name: list(_flink_job(which)) for name, which in (("warm-up", part), ("whole", whole), ("part", part))}
     command = [python, str(ROOT / "bench" / "nexmark" / "flink_job.py")]
     task = {"settings": SETTINGS, "jobs": jobs}
-    took, _peak = execute(command, task, seconds=280, environment={"JVM_ARGS": "-Xmx6g"})
+    took, _peak = execute(command, task, seconds=PATIENCE_S, environment={"JVM_ARGS": "-Xmx6g"})
     return (whole.rows - part.rows) / (took["whole"] - took["part"])
 
 

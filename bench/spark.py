@@ -1,6 +1,6 @@
 """windowpane against Spark's own windowed aggregation: same parquet files, same session settings, one run, ratios.
 
-    python bench/spark.py [--rows 20000000] [--cases tumbling-1k,hop-60-1] [--batches 2,5] [--json FILE]
+    python -m bench.spark [--rows 20000000] [--cases tumbling-1k,hop-60-1] [--batches 2,5] [--json FILE]
 
 windowpane is measured twice: by Spark's reader, which is the way of any source, and with the columnar scan.
 Results are compared before any time is taken: windowpane, drained, against a Spark batch query over the same files.
@@ -30,8 +30,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
+from bench.discard import Discard
 from windowpane.config import SparkSettings
-from windowpane.connectors.sinks import MemorySink, Sink, SinkBatch
+from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline
 from windowpane.spark.session import create_session
 
@@ -108,13 +109,6 @@ def settings(case: Case, data: Path, files: int, checkpoint: Path, scan: str = "
         },
         "sinks": {"out": {"format": "memory"}},
     }  # fmt: skip
-
-
-class Discard(Sink):
-    """Takes the results and drops them, as Spark's noop sink does."""
-
-    def write(self, batch: SinkBatch) -> None:
-        batch.arrow()
 
 
 def run_windowpane(

@@ -67,6 +67,12 @@ class Server:
         if user is not None:
             shutil.chown(self.folder, user)
 
+    @property
+    def pid(self) -> int:
+        """Of the process, which runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def command(self) -> list[str]:
         raise NotImplementedError
 

@@ -1,4 +1,7 @@
-"""Results of the engines row by row against DuckDB's over the same files: as multisets, both ways."""
+"""Results of the engines row by row against DuckDB's over the same files: as multisets, both ways.
+
+Of windows in processing time, which no two runs have alike, what must hold of any is compared.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from bench.nexmark.datasets import Dataset
-from bench.nexmark.generator import COLUMNS, Stream
+from bench.nexmark.generator import COLUMNS, FLUSH_KEY, Stream
 from bench.nexmark.queries import Query
 
 TYPES = {"name": "VARCHAR", "window_start": "TIMESTAMP", "window_end": "TIMESTAMP"}
@@ -37,15 +40,37 @@ def _read(stream: Stream, folder: Path, file_format: str) -> str:
 def compare(query: Query, data: Dataset, results: Path) -> int:
     """The number of rows, all equal, or Mismatch. `results`: a folder of parquet, or of CSV from Flink."""
     database = connect(data.folders, data.format)
+    return _compare_sums(query, database, results) if query.clocked_s else _compare_rows(query, data, database, results)
+
+
+def _compare_sums(query: Query, database: duckdb.DuckDBPyConnection, results: Path) -> int:
+    """Of windows by the clock: their width, that each comes once for a key, and what all of a key's count together."""
+    key, width_us = query.columns[0], query.clocked_s * 1_000_000
+    database.execute(f"CREATE TABLE found AS SELECT * FROM ({_found(query, results)}) WHERE {key} <> {FLUSH_KEY}")
+    aligned = f"window_end - window_start = {width_us} AND window_start % {width_us} = 0"
+    wrong = _count(database, f"FROM found WHERE NOT ({aligned})")
+    twice = _count(database, f"SELECT {key} FROM found GROUP BY {key}, window_start HAVING count(*) > 1")
+    if wrong or twice:
+        raise Mismatch(f"{wrong:,} rows have a window of another width, {twice:,} came more than once")
+    database.execute(f"CREATE TABLE expected AS SELECT * FROM ({query.duckdb}) WHERE {key} <> {FLUSH_KEY}")
+    database.execute(f"CREATE TABLE summed AS SELECT {key}, sum(n)::BIGINT AS n FROM found GROUP BY {key}")
+    return _equal(database, "expected", "summed")
+
+
+def _compare_rows(query: Query, data: Dataset, database: duckdb.DuckDBPyConnection, results: Path) -> int:
     assert data.flush_us is not None
     complete = f"WHERE window_end < {data.flush_us - SLACK_US}"
     database.execute(f"CREATE TABLE expected AS SELECT {', '.join(query.columns)} FROM ({query.duckdb}) {complete}")
     database.execute(f"CREATE TABLE found AS SELECT * FROM ({_found(query, results)}) {complete}")
-    missing = _count(database, "FROM expected EXCEPT ALL FROM found")
-    added = _count(database, "FROM found EXCEPT ALL FROM expected")
-    rows = _count(database, "FROM expected")
+    return _equal(database, "expected", "found")
+
+
+def _equal(database: duckdb.DuckDBPyConnection, expected: str, found: str) -> int:
+    missing = _count(database, f"FROM {expected} EXCEPT ALL FROM {found}")
+    added = _count(database, f"FROM {found} EXCEPT ALL FROM {expected}")
+    rows = _count(database, f"FROM {expected}")
     if missing or added or not rows:
-        example = database.execute("(FROM expected EXCEPT ALL FROM found) LIMIT 1").fetchone()
+        example = database.execute(f"(FROM {expected} EXCEPT ALL FROM {found}) LIMIT 1").fetchone()
         raise Mismatch(f"of {rows:,} rows {missing:,} are missing and {added:,} are others; missing is {example}")
     return rows
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.nexmark.generator import BEGIN_MS, Shape, Stream, chunk, flush_row, flush_time_us
+from bench.nexmark.topics import Topic
 
 Format: TypeAlias = Literal["parquet", "json"]
 READERS = 2
@@ -34,6 +35,8 @@ class Dataset:
 
     Flink takes the files of a folder in no order, and drops what is late then; one file is read from start to end.
     """
+    topic: Topic | None = None
+    """The same rows in Kafka, for queries that read them there."""
 
 
 RATES: dict[Stream, float] = {"bids": 1.0, "persons": 0.25, "auctions": 0.75}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.nexmark.generator import COLUMNS, Stream
+from bench.nexmark.datasets import Dataset
+from bench.nexmark.generator import COLUMNS, FLUSH_KEY, Stream
 from bench.nexmark.queries import Query
+from bench.nexmark.topics import PARTITIONS, Topic
 
 SETTINGS = {
     "parallelism.default": "2",
@@ -14,6 +16,7 @@ SETTINGS = {
     "taskmanager.memory.managed.size": "1 gb",
     "state.backend.type": "hashmap",
     "execution.checkpointing.interval": "10 s",
+    "restart-strategy.type": "disable",
     "pipeline.object-reuse": "true",
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -26,22 +29,59 @@ SETTINGS = {
 _TYPES = {"name": "STRING", "window_start": "TIMESTAMP(3)", "window_end": "TIMESTAMP(3)"}
 
 
-def sources(query: Query, folders: Mapping[Stream, Path], file_format: str, more: str = "") -> list[str]:
+def sources(query: Query, data: Dataset) -> list[str]:
     """A table for each stream, in place of one of that name, with a watermark two seconds behind."""
     statements = []
     for stream in query.streams:
         columns = COLUMNS[stream].replace("TIMESTAMP", "TIMESTAMP(3)")
-        options = f"'connector' = 'filesystem', 'path' = '{folders[stream]}', 'format' = '{file_format}'{more}"
-        options += (
-            ", 'parquet.utc-timezone' = 'true'"
-            if file_format == "parquet"
-            else ", 'json.timestamp-format.standard' = 'ISO-8601'"
-        )
+        options = _given(_topic(data.topic, data.rows) if data.topic else _files(data, stream))
         statements += [
             f"DROP TABLE IF EXISTS {stream}",
             f"CREATE TABLE {stream} ({columns}, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ({options})",
         ]
     return statements
+
+
+def _given(options: Mapping[str, object]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+
+
+def _files(data: Dataset, stream: Stream) -> dict[str, str]:
+    parquet = data.format == "parquet"
+    times = {"parquet.utc-timezone": "true"} if parquet else {"json.timestamp-format.standard": "ISO-8601"}
+    return {"connector": "filesystem", "path": str(data.reader_folders[stream]), "format": data.format, **times}
+
+
+def _topic(topic: Topic, rows: int) -> dict[str, str]:
+    """The first `rows` of the topic and, where that is all of them, the message in each partition that ends it."""
+    ends = ";".join(f"partition:{number},offset:{rows // PARTITIONS}" for number in range(PARTITIONS))
+    bounds = {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": ends}
+    if rows == topic.rows:
+        bounds = {"scan.bounded.mode": "latest-offset"}
+    return {
+        "connector": "kafka", "topic": topic.name, "properties.bootstrap.servers": topic.servers,
+        "properties.group.id": "bench", "scan.startup.mode": "earliest-offset", **bounds,
+        "format": "json", "json.timestamp-format.standard": "ISO-8601",
+    }  # fmt: skip
+
+
+TRICKLE_S = 20
+
+
+def clocked(*, ends_later: bool) -> list[str]:
+    """Bids with the time at which they are read.
+
+    Windows of processing time come out only while a job runs, and one over files ends with them. With `ends_later` a
+    row a second goes on to come: long enough for the last of the bids to be read and for its window to end.
+    """
+    trickle = f" UNION ALL SELECT CAST({FLUSH_KEY} AS BIGINT) FROM trickle" if ends_later else ""
+    options = _given({"connector": "datagen", "rows-per-second": 1, "number-of-rows": TRICKLE_S})
+    return [
+        "DROP TEMPORARY VIEW IF EXISTS clocked",
+        "DROP TABLE IF EXISTS trickle",
+        f"CREATE TABLE trickle (any_number BIGINT) WITH ({options})",
+        f"CREATE TEMPORARY VIEW clocked AS SELECT bidder, PROCTIME() AS clock FROM (SELECT bidder FROM bids{trickle})",
+    ]
 
 
 def sink(name: str, query: Query, folder: Path | None) -> list[str]:

@@ -1,22 +1,21 @@
 """Writes Nexmark's streams for uses of one's own: `python -m bench.nexmark.generate FOLDER --rows 1000000`.
 
-To parquet or JSON files in FOLDER, or with `--format kafka` to topics called as the streams, through Spark's connector.
+To parquet or JSON files in FOLDER, or with `--format kafka` to topics of two partitions called as the streams.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pyarrow as pa
 
-from bench.nexmark.datasets import Format, json_objects, tables, write_dataset
+from bench.nexmark.datasets import Format, json_lines, tables, write_dataset
 from bench.nexmark.generator import Shape, Stream
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from bench.nexmark.topics import TopicWriter
 
 KAFKA = "kafka"
 
@@ -28,9 +27,7 @@ def main() -> None:
         given.seed,
     )  # fmt: skip
     if given.format == KAFKA:
-        written = write_topics(
-            _spark(given.jars), given.servers, given.streams, shape, rows=given.rows, chunk_rows=given.file_rows
-        )
+        written = write_topics(given.servers, given.streams, shape, rows=given.rows, chunk_rows=given.file_rows)
         print(f"{written:,} messages to {given.servers}: {', '.join(given.streams)}")
         return
     data = write_dataset(
@@ -39,17 +36,13 @@ def main() -> None:
     print(f"{data.rows:,} rows in {data.files} files of each stream: {', '.join(map(str, data.folders.values()))}")
 
 
-def write_topics(
-    spark: SparkSession, servers: str, streams: tuple[Stream, ...], shape: Shape, *, rows: int, chunk_rows: int
-) -> int:
-    """Every row as a message of JSON, in order of the rows; topics must be there, or be made by the broker."""
-    written = 0
-    for stream, table in _chunks(streams, shape, rows, chunk_rows):
-        messages = pa.table({"value": json_objects(table)})
-        frame = spark.createDataFrame(messages)
-        frame.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", stream).save()
-        written += table.num_rows
-    return written
+def write_topics(servers: str, streams: tuple[Stream, ...], shape: Shape, *, rows: int, chunk_rows: int) -> int:
+    """Every row as a message of JSON, in order of the rows. Topics that are not there are made."""
+    with contextlib.ExitStack() as stack:
+        topics = {stream: stack.enter_context(TopicWriter(servers, stream)) for stream in streams}
+        for stream, table in _chunks(streams, shape, rows, chunk_rows):
+            topics[stream].write(json_lines(table).splitlines())
+    return sum(topic.written for topic in topics.values())
 
 
 def _chunks(streams: tuple[Stream, ...], shape: Shape, rows: int, chunk_rows: int) -> Iterator[tuple[Stream, pa.Table]]:
@@ -57,13 +50,6 @@ def _chunks(streams: tuple[Stream, ...], shape: Shape, rows: int, chunk_rows: in
     each = [tables(stream, shape, max(1, rows // chunk_rows), chunk_rows, flush=False) for stream in streams]
     for turn in zip(*each, strict=True):
         yield from zip(streams, turn, strict=True)
-
-
-def _spark(jars: str | None) -> SparkSession:
-    from windowpane.config import SparkSettings  # noqa: PLC0415  # files are written without Spark
-    from windowpane.spark.session import create_session  # noqa: PLC0415
-
-    return create_session(SparkSettings(master="local[2]", jars=tuple(jars.split(",")) if jars else ()), 2)
 
 
 def _streams(text: str) -> tuple[Stream, ...]:
@@ -94,7 +80,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--skew", type=float, default=default.skew, help="Zipf's exponent; 0: all keys alike")
     parser.add_argument("--seed", type=int, default=default.seed)
     parser.add_argument("--servers", help="Kafka: bootstrap servers")
-    parser.add_argument("--jars", help="Kafka: jars of Spark's connector, separated by commas")
     arguments = parser.parse_args()
     if arguments.format == KAFKA and not arguments.servers:
         parser.error("--format kafka needs --servers HOST:PORT")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.nexmark import flink_tables
-from bench.nexmark.engines import Engine
+from bench.nexmark.engine import Engine
 from bench.nexmark.generator import TIME, Shape, chunk
 from bench.nexmark.processes import EngineError
 
@@ -120,9 +120,11 @@ def measure_latency(engine: Engine, load: Load) -> Latency:
 def _fed(name: str, answer: Any, folder: Path, task: dict[str, Any], load: Load) -> Latency:
     ready, patience = Path(task["ready"]), time.time() + READY_WITHIN_S
     while not ready.exists():
-        if answer.done() or time.time() > patience:
-            answer.result(timeout=1)
-            raise EngineError("it did not start")
+        if answer.done():
+            answer.result()
+            raise EngineError("it ended before there was anything to read")
+        if time.time() > patience:
+            raise EngineError(f"it did not start within {READY_WITHIN_S:.0f} s")
         time.sleep(0.1)
     with Feeder(folder, load) as feeder:
         time.sleep(load.warm_up_s + load.seconds)

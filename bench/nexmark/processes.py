@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,14 @@ class EngineError(Exception):
 
 
 def execute(
-    command: Sequence[str], task: Mapping[str, Any], *, seconds: float, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    task: Mapping[str, Any],
+    *,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    beside: Collection[int] = (),
 ) -> tuple[Any, Usage]:
-    """The engine's answer, and what it took from the machine."""
+    """The engine's answer, and what it took from the machine. `beside`: processes of servers that it reads from."""
     with tempfile.TemporaryDirectory(prefix="windowpane-task-") as folder:
         answer, given, log = Path(folder) / "answer.json", Path(folder) / "task.json", Path(folder) / "log.txt"
         given.write_text(json.dumps({**task, "answer": str(answer)}), encoding="utf-8")
@@ -41,7 +46,7 @@ def execute(
                 [*command, str(given)], stdout=output, stderr=output, start_new_session=True,
                 cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(environment or {})},
             )  # fmt: skip
-            watcher = Watcher(process.pid)
+            watcher = Watcher(process.pid, beside)
             try:
                 process.wait(seconds)
             except subprocess.TimeoutExpired as late:
@@ -78,10 +83,11 @@ class Usage:
 class Watcher:
     """Looks at a process and its descendants now and then, until stopped."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, beside: Collection[int] = ()) -> None:
         self._pid = pid
         self._peak_mb = 0.0
         self._seconds: dict[int, float] = {}
+        self._beside = {server: _cpu_seconds(server) or 0.0 for server in beside}
         self._began, self._busy = time.monotonic(), _busy_seconds()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -93,8 +99,12 @@ class Watcher:
         self._thread.join()
         self._look()
         available = (time.monotonic() - self._began) * (os.cpu_count() or 1)
-        others = _busy_seconds() - self._busy - sum(self._seconds.values())
+        others = _busy_seconds() - self._busy - sum(self._seconds.values()) - self._served()
         return Usage(self._peak_mb, max(0.0, others / available))
+
+    def _served(self) -> float:
+        """Seconds that servers took for it."""
+        return sum(max(0.0, (_cpu_seconds(pid) or 0.0) - before) for pid, before in self._beside.items())
 
     def _watch(self) -> None:
         while not self._stopped.wait(SAMPLING_S):

@@ -5,15 +5,20 @@ All spellings of a query give the same columns, `window_end` among them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from bench.nexmark.generator import Shape, Stream
 from bench.nexmark.windows import BOUNDS, CALLS, Window, duckdb_panes
 
+Source: TypeAlias = Literal["files", "kafka"]
+
 
 @dataclass(frozen=True)
 class Query:
-    """`share`: of the rows asked for, where a peer is so slow that all of them would take an hour."""
+    """`share`: of the rows asked for: less where a peer is so slow that all of them would take an hour, more where all
+    are so fast that the largest batches are soon through.
+    """
 
     name: str
     title: str
@@ -29,6 +34,11 @@ class Query:
     over_flink: float | None = None
     window: Window | None = None
     """Of the plain aggregations, which Spark's spelling is made from."""
+    source: Source = "files"
+    clocked_s: int = 0
+    """Windows of so many seconds of processing time. What comes out depends on the clock: its sums are compared."""
+    spark_batch_rows: int | None = None
+    """The largest batch that is tried on Spark, where larger ones cannot be best and take minutes."""
 
 
 def plain(
@@ -54,6 +64,7 @@ _HOT_ITEMS = Query(
     f"FROM ({duckdb_panes('auction', 10_000_000, 2_000_000)}) GROUP BY window_start, window_end",
     columns=("auction", *BOUNDS, "n"),
     shape=Shape(skew=0.5),
+    share=0.5,
 )
 _HIGHEST_BID = Query(
     "q7",
@@ -87,6 +98,7 @@ _NEW_USERS = Query(
     "(SELECT seller, epoch_us(ts) // 10000000 AS w FROM auctions) a ON p.id = a.seller AND p.w = a.w",
     columns=("person", "name", *BOUNDS),
     shape=Shape(keys=20_000),
+    share=0.5,
     streams=("persons", "auctions"),
 )
 _SLIDING = Query(
@@ -105,19 +117,45 @@ _SLIDING = Query(
     share=0.1,
 )
 
+_CLOCK_S = 1
+_PROCESSING_TIME = Query(
+    "q12",
+    f"q12 bids per bidder in {_CLOCK_S} s of processing time",
+    windowpane="SELECT bidder, window_start, window_end, count(*) AS n FROM bids "
+    f"GROUP BY tumblingwindow('ss', {_CLOCK_S}), bidder",
+    flink="SELECT bidder, window_start, window_end, count(*) AS n "
+    f"FROM TABLE(TUMBLE(TABLE clocked, DESCRIPTOR(clock), INTERVAL '{_CLOCK_S}' SECOND)) "
+    "GROUP BY bidder, window_start, window_end",
+    duckdb="SELECT bidder, count(*) AS n FROM bids GROUP BY bidder",
+    columns=("bidder", *BOUNDS, "n"),
+    clocked_s=_CLOCK_S,
+)
+
 _TUMBLING, _SPARSE, _QUIET = Window("tumbling", 10), Shape(keys=10_000, per_second=10_000), Shape(per_second=100)
+_KAFKA = replace(
+    plain("kafka-tumbling", "Kafka JSON, tumbling 10 s, 1 k keys", _TUMBLING, Shape(), share=0.3, over=(1.5, 1.5)),
+    source="kafka",
+)
+_OVERLAPPING = replace(
+    plain("hop-60-1", "hop 60 s/1 s, 1 k keys", Window("hopping", 60, 1), Shape(), share=0.3, over=(50, 4)),
+    spark_batch_rows=1_000_000,
+)
 QUERIES: dict[str, Query] = {
     query.name: query
     for query in (
-        plain("tumbling", "tumbling 10 s, 1 k keys", _TUMBLING, Shape(), over=(4, 4)),
-        plain("tumbling-10k", "tumbling 10 s, 10 k keys, 10 rows a group", _TUMBLING, _SPARSE, over=(10, 4)),
-        plain("hop-60-5", "hop 60 s/5 s, 1 k keys", Window("hopping", 60, 5), Shape(), share=0.5, over=(8, 4)),
-        plain("hop-60-1", "hop 60 s/1 s, 1 k keys", Window("hopping", 60, 1), Shape(), share=0.2, over=(50, 4)),
-        plain("session", "session 30 s, 1 k keys", Window("session", 30), _QUIET, share=0.5, over=(6, 4)),
+        plain("tumbling", "tumbling 10 s, 1 k keys", _TUMBLING, Shape(), share=1.5, over=(4, 4)),
+        plain(
+            "tumbling-10k", "tumbling 10 s, 10 k keys, 10 rows a group", _TUMBLING, _SPARSE, share=0.75, over=(10, 4)
+        ),
+        plain("hop-60-5", "hop 60 s/5 s, 1 k keys", Window("hopping", 60, 5), Shape(), share=0.75, over=(8, 4)),
+        _OVERLAPPING,
+        plain("session", "session 30 s, 1 k keys", Window("session", 30), _QUIET, share=0.3, over=(6, 4)),
+        _KAFKA,
         _HOT_ITEMS,
         _HIGHEST_BID,
         _NEW_USERS,
-        plain("q11", "q11 user sessions: 10 s, 1 k bidders", Window("session", 10, key="bidder"), _QUIET, share=0.5),
+        plain("q11", "q11 user sessions: 10 s, 1 k bidders", Window("session", 10, key="bidder"), _QUIET, share=0.3),
+        _PROCESSING_TIME,
         _SLIDING,
     )
 }

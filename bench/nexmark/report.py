@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.nexmark.comparison import Comparison
-from bench.nexmark.latency import Latency
 
 Cells = list[list[str]]
 NONE = "-"
@@ -27,31 +26,51 @@ COMPARED = (
 )
 
 
-def comparison_rows(comparisons: Sequence[Comparison]) -> Cells:
+NAMES = ("windowpane", "spark", "flink")
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "query": comparison.query.name,
+        "title": comparison.query.title,
+        "rows": comparison.rows,
+        "equal_rows": comparison.equal_rows,
+        "limit": comparison.limit,
+        "rates": {name: [vars(rate) for rate in rates] for name, rates in comparison.rates.items()},
+        "best": {name: vars(best) for name in comparison.rates if (best := comparison.best(name))},
+        "ratios": {name: comparison.ratio(name) for name in comparison.rates if name != "windowpane"},
+        "goals": {"spark": comparison.query.over_spark, "flink": comparison.query.over_flink},
+        "notes": comparison.notes,
+        "differs": sorted(comparison.differs),
+    }
+
+
+def comparison_rows(comparisons: Sequence[dict[str, Any]]) -> Cells:
+    """Of what `as_json` gives, so that figures of earlier runs are shown too."""
     return [_compared(comparison) for comparison in comparisons]
 
 
-def _compared(comparison: Comparison) -> list[str]:
-    mine = comparison.best("windowpane")
-    share = f"{mine.rows_per_second / comparison.limit:.1%}" if mine and comparison.limit else NONE
-    query = comparison.query
+def _compared(one: dict[str, Any]) -> list[str]:
+    best, ratios, goals = one["best"], one["ratios"], one["goals"]
+    mine = best.get("windowpane")
     return [
-        query.title,
-        *(_rate(comparison, engine) for engine in ("windowpane", "spark", "flink")),
-        _ratio(comparison.ratio("spark"), query.over_spark),
-        _ratio(comparison.ratio("flink"), query.over_flink),
-        share,
-        " / ".join(_batch(comparison, engine) for engine in ("windowpane", "spark")),
-        " / ".join(_peak(comparison, engine) for engine in ("windowpane", "spark", "flink")),
-        " / ".join(_others(comparison, engine) for engine in ("windowpane", "spark", "flink")),
+        one["title"],
+        *(_rate(one, engine) for engine in NAMES),
+        _ratio(ratios.get("spark"), goals["spark"]),
+        _ratio(ratios.get("flink"), goals["flink"]),
+        f"{mine['rows_per_second'] / one['limit']:.1%}" if mine and one["limit"] else NONE,
+        " / ".join(_figure(best.get(engine), "batch_rows", lambda rows: f"{rows / 1e6:g} M") for engine in NAMES[:2]),
+        " / ".join(_figure(best.get(engine), "peak_mb", lambda mb: f"{mb / 1024:.1f}") for engine in NAMES),
+        " / ".join(_figure(best.get(engine), "others", lambda share: f"{share:.0%}") for engine in NAMES),
     ]
 
 
-def _rate(comparison: Comparison, engine: str) -> str:
-    best = comparison.best(engine)
-    if best is None:
-        return "none" if engine in comparison.notes else NONE
-    return f"{best.rows_per_second / 1e6:.3g}"
+def _rate(one: dict[str, Any], engine: str) -> str:
+    if engine in one["best"]:
+        return f"{one['best'][engine]['rows_per_second'] / 1e6:.3g}"
+    if engine in one.get("differs", ()):
+        return "differs"
+    return "none" if engine in one["notes"] else NONE
 
 
 def _ratio(ratio: float | None, goal: float | None) -> str:
@@ -60,60 +79,44 @@ def _ratio(ratio: float | None, goal: float | None) -> str:
     return f"{ratio:.1f}×" + (f" (goal {goal:g}×{', missed' if ratio < goal else ''})" if goal else "")
 
 
-def _batch(comparison: Comparison, engine: str) -> str:
-    best = comparison.best(engine)
-    return f"{best.batch_rows / 1e6:g} M" if best and best.batch_rows else NONE
+def _figure(best: dict[str, Any] | None, key: str, shown: Callable[[float], str]) -> str:
+    value = best.get(key) if best else None
+    return NONE if value is None else shown(value)
 
 
-def _peak(comparison: Comparison, engine: str) -> str:
-    best = comparison.best(engine)
-    return f"{best.peak_mb / 1024:.1f}" if best and best.peak_mb else NONE
+def comparison_notes(comparisons: Sequence[dict[str, Any]]) -> list[str]:
+    """Why figures are missing, as lines."""
+    return [f"{one['query']}, {engine}: {note}" for one in comparisons for engine, note in one["notes"].items()]
 
 
-def _others(comparison: Comparison, engine: str) -> str:
-    best = comparison.best(engine)
-    return NONE if best is None or best.others is None else f"{best.others:.0%}"
-
-
-def as_json(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "query": comparison.query.name,
-        "title": comparison.query.title,
-        "equal_rows": comparison.equal_rows,
-        "limit": comparison.limit,
-        "rates": {name: [vars(rate) for rate in rates] for name, rates in comparison.rates.items()},
-        "best": {name: vars(best) for name in comparison.rates if (best := comparison.best(name))},
-        "ratios": {name: comparison.ratio(name) for name in comparison.rates if name != "windowpane"},
-        "goals": {"spark": comparison.query.over_spark, "flink": comparison.query.over_flink},
-        "notes": comparison.notes,
-    }
-
-
-def show(console: Console, title: str, heads: Sequence[str], rows: Cells) -> None:
+def show(console: Console, title: str, heads: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> None:
     table = Table(*heads, title=title, title_justify="left")
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
         table.add_row(*row)
     console.print(table)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
 
 
-def markdown(heads: Sequence[str], rows: Cells) -> str:
+def markdown(heads: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return table + "".join(f"\n- {note}" for note in notes) + ("\n" if notes else "")
 
 
 LATENCY = ("engine", "p50 ms", "p99 ms", "windows", "lost or wrong")
 
 
-def latency_rows(latencies: Sequence[Latency]) -> Cells:
+def latency_rows(latencies: Sequence[dict[str, Any]]) -> Cells:
     return [
         [
-            one.engine,
-            _ms(one.percentile(50)),
-            _ms(one.percentile(99)),
-            str(len(one.samples_ms)),
-            str(one.note or one.lost),
+            one["engine"],
+            _ms(one["p50_ms"]),
+            _ms(one["p99_ms"]),
+            str(len(one["samples_ms"])),
+            str(one["note"] or one["lost"]),
         ]
         for one in latencies
     ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.nexmark.datasets import write_dataset
-from bench.nexmark.engines import MEMORY, PATIENCE_S
+from bench.nexmark.engine import MEMORY, PATIENCE_S
 from bench.nexmark.generator import BEGIN_MS, COLUMNS, TIME, Shape, chunk
 from bench.nexmark.processes import EngineError, execute
 from bench.nexmark.settings import file_stream, pipeline

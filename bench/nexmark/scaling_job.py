@@ -15,47 +15,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.nexmark.spark_job import Ticks, session, steady
-from windowpane.connectors.sinks import CallableSink
+from bench.discard import Discard
+from bench.nexmark.spark_job import session
+from bench.nexmark.watching import Watch, steady
 from windowpane.runtime import Pipeline
 from windowpane.runtime.running import RunningPipeline
 from windowpane.spark.inspecting import read_holdings
-from windowpane.spark.ledger import Entry
-
-PATIENCE_S = 600.0
-
-
-class Watch:
-    """Hears of every micro-batch."""
-
-    def __init__(self) -> None:
-        self.ticks: Ticks = []
-        self.open_windows: list[int] = []
-
-    def hear(self, _transform: str, entry: Entry) -> None:
-        self.ticks.append((time.monotonic(), entry.accounting["in_"]))
-        self.open_windows.append(entry.open_windows)
-
-    @property
-    def rows(self) -> int:
-        return sum(rows for _end, rows in self.ticks)
-
-    def until(self, rows: int, running: RunningPipeline) -> float:
-        """The moment at which so many rows have been taken."""
-        patience = time.monotonic() + PATIENCE_S
-        while self.rows < rows:
-            if not running.transforms[0].query.isActive:
-                running.wait()
-            if time.monotonic() > patience:
-                raise SystemExit(f"{self.rows:,} of {rows:,} rows within {PATIENCE_S:.0f} s")
-            time.sleep(0.002)
-        return self.ticks[-1][0]
 
 
 def main() -> None:
     task = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     spark = session("windowpane", task["memory"])
-    sink = CallableSink("out", lambda frame, _batch: frame.write.format("noop").mode("append").save())
+    sink = Discard("out")
     warm_up = Pipeline.from_dict(task["warm_up"], sinks={"out": sink}).start(spark)
     warm_up.wait()
     warm_up.stop()

@@ -12,11 +12,12 @@ def file_stream(path: str, schema: str, *, files: int | None = None, form: str =
     return {"format": form, "path": path, "schema": schema, "eventtime": {"column": "ts", "type": "timestamp"}} | limit
 
 
-def pipeline(sql: str, streams: Mapping[str, dict[str, Any]], *, lag: str, **options: Any) -> dict[str, Any]:
-    """One transform over streams, with the watermark `lag` behind; its results go to the sink `out`."""
+def pipeline(sql: str, streams: Mapping[str, dict[str, Any]], *, lag: str | None, **options: Any) -> dict[str, Any]:
+    """One transform over streams, with the watermark `lag` behind, or by processing time; its results go to `out`."""
+    timing = {"enabled": False} if lag is None else {"enabled": True, "late_tolerance": lag}
     return {
         "streams": dict(streams),
-        "options": {"eventtime": {"enabled": True, "late_tolerance": lag}, **options},
+        "options": {"eventtime": timing, **options},
         "transforms": {"bench": {"sql": sql, "sink": "out"}},
         "sinks": {"out": {"format": "memory"}},
     }
