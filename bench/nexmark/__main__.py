@@ -59,8 +59,7 @@ class Run:
 
 def compare(run: Run) -> None:
     given = run.arguments
-    batches = [int(float(millions) * MILLION) for millions in given.batches.split(",")]
-    sizes = Sizes(given.rows, given.check_rows, batches, given.format)
+    sizes = Sizes(given.rows, given.check_rows, given.batches, given.format)
     comparisons = check([QUERIES[name] for name in given.queries], run.engines, sizes, run.progress)
     for comparison in comparisons:
         measure(comparison, run.engines, sizes, run.progress)
@@ -87,8 +86,10 @@ def latency(run: Run) -> None:
 
 
 def scaling(run: Run) -> None:
-    for dimension, points in all_points(run.arguments.scaling_rows, run.arguments.most_rows).items():
-        for point in points:
+    given = run.arguments
+    dimensions = all_points(given.scaling_rows, given.most_rows)
+    for dimension in given.dimensions:
+        for point in dimensions[dimension]:
             with run.progress.step(f"{dimension} {point.value:,}, {point.rows / MILLION:g} M rows") as said:
                 one = measure_point(point)
                 said.append(one.get("note") or f"{one['rate'] / 1e6:.2f} M rows/s")
@@ -128,7 +129,19 @@ def _names(known: dict[str, Any]) -> Callable[[str], list[str]]:
     return parse
 
 
+def _rows(text: str) -> list[int]:
+    """Rows of numbers that are given in millions."""
+    try:
+        sizes = [int(float(millions) * MILLION) for millions in text.split(",")]
+    except ValueError:
+        sizes = [0]
+    if min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: millions of rows, separated by commas, such as 0.5,1,2")
+    return sizes
+
+
 def _arguments() -> argparse.Namespace:
+    dimensions = all_points(0, 0)
     parser = argparse.ArgumentParser(
         prog="python -m bench.nexmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -138,8 +151,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20 * MILLION, help="to compare rates on; each query has its share")
     parser.add_argument("--most-rows", type=int, default=30 * MILLION, help="scaling: where rows grow")
     parser.add_argument("--scaling-rows", type=int, default=10 * MILLION, help="scaling: where something else grows")
+    grows = f"scaling: some of: {', '.join(dimensions)}"
+    parser.add_argument("--dimensions", type=_names(dimensions), default=list(dimensions), help=grows)
     parser.add_argument("--check-rows", type=int, default=400_000, help="rows of the data that results are compared on")
-    parser.add_argument("--batches", default="1,2,5,10", help="millions of rows a micro-batch; the best one counts")
+    parser.add_argument(
+        "--batches", type=_rows, default="1,2,5,10", help="millions of rows a micro-batch; the best one counts"
+    )
     parser.add_argument("--format", choices=["parquet", "json"], default="parquet", help="of the files")
     parser.add_argument("--queries", type=_names(QUERIES), default=list(QUERIES), help="some of: " + ", ".join(QUERIES))
     parser.add_argument("--engines", type=_names(ENGINES), default=list(ENGINES), help="some of: " + ", ".join(ENGINES))

@@ -193,7 +193,7 @@ def _measure_engine(comparison: Comparison, engine: Engine, data: Dataset, sizes
         comparison.notes[name] = failed.reason()
         return comparison.notes[name]
     tried = (
-        f"{rate.rows_per_second / 1e6:.3g}" + (f" at {rate.batch_rows / 1e6:g} M" if rate.batch_rows else "")
+        f"{rate.rows_per_second / 1e6:.3g}" + (f" at {rate.batch_rows / 1e6:.3g} M" if rate.batch_rows else "")
         for rate in comparison.rates[name]
     )
     return f"M rows/s {', '.join(tried)}"

@@ -12,11 +12,11 @@ from typing import Any
 from bench.nexmark import flink_tables
 from bench.nexmark.datasets import READERS, Dataset, write_dataset
 from bench.nexmark.engine import MEMORY, PATIENCE_S, Engine, Rate
-from bench.nexmark.processes import ROOT, Usage, execute
+from bench.nexmark.processes import ROOT, EngineError, Usage, execute
 from bench.nexmark.queries import Query
 
-PART = 4
-"""The shorter of the two runs that are compared has a fourth of the rows."""
+PART = 0.25
+"""The share of the rows that the shorter of the two runs has."""
 
 
 class Flink(Engine):
@@ -41,10 +41,13 @@ class Flink(Engine):
 
     def rates(self, query: Query, data: Dataset, batch_rows: Sequence[int]) -> list[Rate]:
         with tempfile.TemporaryDirectory(prefix="windowpane-nexmark-") as folder:
-            part = _part(query, data, Path(folder))
-            whole = _job(query, data, None)
+            some = data if query.flink_share == 1 else _first(query, data, query.flink_share, Path(folder) / "some")
+            part = _first(query, some, PART, Path(folder) / "part")
+            whole = _job(query, some, None)
             took, usage = self._execute({"warm-up": whole, "whole": whole, "part": _job(query, part, None)}, [data])
-        rate = (data.rows - part.rows) / (took["whole"] - took["part"])
+        if took["whole"] <= took["part"]:
+            raise EngineError(f"{some.rows:,} rows took no longer than {part.rows:,}: too few for a rate")
+        rate = (some.rows - part.rows) / (took["whole"] - took["part"])
         return [Rate(rate, peak_mb=usage.peak_mb, others=usage.others)]
 
     def latency(self, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,11 +66,11 @@ class Flink(Engine):
         return execute(command, task, seconds=PATIENCE_S, environment=environment, beside=beside or ())
 
 
-def _part(query: Query, data: Dataset, folder: Path) -> Dataset:
+def _first(query: Query, data: Dataset, share: float, folder: Path) -> Dataset:
     """Of a topic the first messages, else files of their own with fewer rows."""
+    rows = int(data.rows * share) // READERS * READERS
     if data.topic is not None:
-        return replace(data, rows=data.rows // PART)
-    rows = data.rows // PART // READERS * READERS
+        return replace(data, rows=rows)
     return write_dataset(
         folder, query.streams, query.shape, rows, file_rows=rows // READERS, file_format=data.format, for_readers=True
     )

@@ -59,7 +59,7 @@ def _compared(one: dict[str, Any]) -> list[str]:
         _ratio(ratios.get("spark"), goals["spark"]),
         _ratio(ratios.get("flink"), goals["flink"]),
         f"{mine['rows_per_second'] / one['limit']:.1%}" if mine and one["limit"] else NONE,
-        " / ".join(_figure(best.get(engine), "batch_rows", lambda rows: f"{rows / 1e6:g} M") for engine in NAMES[:2]),
+        " / ".join(_figure(best.get(engine), "batch_rows", lambda rows: f"{rows / 1e6:.3g} M") for engine in NAMES[:2]),
         " / ".join(_figure(best.get(engine), "peak_mb", lambda mb: f"{mb / 1024:.1f}") for engine in NAMES),
         " / ".join(_figure(best.get(engine), "others", lambda share: f"{share:.0%}") for engine in NAMES),
     ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.nexmark.datasets import write_dataset
-from bench.nexmark.engine import MEMORY, PATIENCE_S
+from bench.nexmark.engine import FEWEST_BATCHES, MEMORY, PATIENCE_S
 from bench.nexmark.generator import BEGIN_MS, COLUMNS, TIME, Shape, chunk
 from bench.nexmark.processes import EngineError, execute
 from bench.nexmark.settings import file_stream, pipeline
@@ -37,7 +37,11 @@ class Point:
     shape: Shape = field(default_factory=Shape)
     lag_s: int = 2
     shards: int = 2
-    batch_files: int = 4
+
+    @property
+    def batch_files(self) -> int:
+        """Of a micro-batch: four, or fewer where that would leave no steady part."""
+        return max(1, min(4, self.rows // FILE_ROWS // FEWEST_BATCHES))
 
 
 def points(rows: int, most_rows: int) -> dict[str, list[Point]]:
@@ -45,7 +49,7 @@ def points(rows: int, most_rows: int) -> dict[str, list[Point]]:
     shape, slow = Shape(), Shape(per_second=2_000)
     sizes = [size for size in (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000) if size <= most_rows]
     return {
-        "rows": [Point("rows", size, size, batch_files=1 if size < 3_000_000 else 4) for size in sizes],
+        "rows": [Point("rows", size, size) for size in sizes],
         "keys": [
             Point("keys", keys, rows, shape=replace(shape, keys=keys)) for keys in (1_000, 10_000, 100_000, 1_000_000)
         ],
@@ -78,6 +82,8 @@ def measure_point(point: Point) -> dict[str, Any]:
             found, usage = execute(command, task, seconds=PATIENCE_S, environment={"SPARK_LOCAL_DIRS": scratch})
         except EngineError as failed:
             return known | {"note": failed.reason()}
+    if not found["rate"]:
+        return known | {"note": "all rows were taken in one batch: too few for a rate"}
     return {**known, **found, "peak_mb": usage.peak_mb, "others": usage.others}
 
 

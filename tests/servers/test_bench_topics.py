@@ -1,4 +1,4 @@
-"""The benchmark's topics: all rows are there, both partitions come forward in time together, and are written fast."""
+"""The benchmark's topics: all rows are there, and both partitions come forward in time together."""
 
 from __future__ import annotations
 
