@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from windowpane.core.narrowing import narrow, widen
 from windowpane.errors import StateError
 
 MAGIC = b"WPST"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)
+"""Version 1 had no narrowed columns."""
 _PREFIX = struct.Struct("<4sHI")
 
 
@@ -42,10 +45,10 @@ def unpack(blob: bytes) -> State:
     magic, version, length = _PREFIX.unpack_from(blob)
     if magic != MAGIC:
         raise StateError("STATE_CORRUPT", "this is not a windowpane state blob")
-    if version != FORMAT_VERSION:
+    if version not in READABLE:
         raise StateError(
             "STATE_FORMAT",
-            f"the state has format version {version}, this windowpane reads version {FORMAT_VERSION}",
+            f"the state has format version {version}, this windowpane reads versions up to {FORMAT_VERSION}",
             "run it with the windowpane version that wrote it, or start with an empty checkpoint",
         )
     try:
@@ -56,9 +59,9 @@ def unpack(blob: bytes) -> State:
 
 
 def _write_ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    sink, narrowed = pa.BufferOutputStream(), narrow(batch)
+    with pa.ipc.new_stream(sink, narrowed.schema) as writer:
+        writer.write_batch(narrowed)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -70,6 +73,6 @@ def _read_streams(blob: bytes, start: int, streams: list[tuple[str, int]]) -> di
         if start + length > len(blob):
             raise ValueError("it is cut off")
         with pa.ipc.open_stream(view[start : start + length]) as reader:
-            batches[name] = reader.read_next_batch()
+            batches[name] = widen(reader.read_next_batch())
         start += length
     return batches

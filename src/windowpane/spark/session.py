@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
+from windowpane.spark.workers import quick_workers
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Takes 12 ms for a file on a local disk where Spark's choice takes 40, and a micro-batch writes five. The run lock
@@ -50,18 +51,19 @@ def create_session(
 
     Jars are relative to `base`. With `log`, everything that the JVM and the Python workers print goes to that file.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     config = _configuration(settings, base or Path())
     if shards is not None:
         config["spark.sql.shuffle.partitions"] = str(shards)
-    if log is not None:
-        _launch_logged(config, log)
-    builder = SparkSession.builder
-    for name, value in config.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with quick_workers(config["spark.master"]) as settings_for_workers:
+        config = settings_for_workers | config
+        if log is not None:
+            _launch_logged(config, log)
+        builder = SparkSession.builder
+        for name, value in config.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
 
 
 def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:

@@ -61,11 +61,6 @@ class Stages:
         if c.SHARD not in columns:
             codes = pa.array(np.zeros(count, np.int8))
             columns[c.SHARD] = pa.DictionaryArray.from_arrays(codes, pa.array([f"{self.stream}/0"]))
-        if c.KEEP not in columns:
-            columns[c.KEEP] = pa.array(np.ones(count, bool))
-        for name in (c.ERROR, c.DETAIL):
-            if name not in columns:
-                columns[name] = pa.nulls(count, pa.string())
         columns |= {name: columns[column] for name, column in self.aliases}
         return pa.RecordBatch.from_pydict(columns)
 

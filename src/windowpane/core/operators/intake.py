@@ -36,7 +36,16 @@ class Intake(Operator):
         return [*frames, Rows(rows)] if rows.num_rows else frames
 
     def _part_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
+        """Rows that are neither bad nor filtered. Where the columns that would say so are not there, all rows are."""
         self.counts.in_ += batch.num_rows
+        batch = self._part_errors(batch, frames) if c.ERROR in batch.schema.names else batch
+        if c.KEEP not in batch.schema.names:
+            return batch
+        kept = flags(batch, c.KEEP)
+        self.counts.filtered += int(len(kept) - kept.sum())
+        return select(batch, kept).drop_columns([c.KEEP])
+
+    def _part_errors(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         good = batch.column(c.ERROR).is_null().to_numpy(zero_copy_only=False)
         if not good.all():
             bad = select(batch, ~good)
@@ -47,9 +56,7 @@ class Intake(Operator):
             )  # fmt: skip
             frames.append(SideRows(refused))
             batch = select(batch, good)
-        kept = flags(batch, c.KEEP)
-        self.counts.filtered += int(len(kept) - kept.sum())
-        return select(batch, kept).drop_columns([c.ERROR, c.DETAIL, c.KEEP])
+        return batch.drop_columns([c.ERROR, c.DETAIL])
 
     def _progress(self, batch: pa.RecordBatch) -> dict[str, int | None]:
         """Every row with a time moves its shard's maximum, filtered and bad ones too, unless it lies too far ahead.
@@ -59,6 +66,9 @@ class Intake(Operator):
         ts, moving = self._times(batch)
         shards = batch.column(c.SHARD)
         encoded = shards if pa.types.is_dictionary(shards.type) else shards.dictionary_encode()
+        if len(encoded.dictionary) == 1 and not encoded.null_count:
+            mine = ts if moving is None else ts[moving]
+            return {encoded.dictionary[0].as_py(): int(mine.max()) if len(mine) else None}
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         maxima: dict[str, int | None] = {}
         for code, shard in enumerate(encoded.dictionary.to_pylist()):

@@ -1,0 +1,56 @@
+"""Integers in as few bytes as their range needs, while they travel or rest. A column says itself what it was.
+
+Most integers of a state are small or close together (counts, keys, times of one hour), and bytes are what it costs to
+send them through shuffle and sockets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MIN_ROWS = 1_000
+"""Below, headers weigh more than values."""
+_LOW = b"windowpane.low"
+_WIDTHS = (np.uint8, np.uint16, np.uint32)
+
+
+def narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, with int64 columns as distances from their smallest value where those are short."""
+    if batch.num_rows < MIN_ROWS:
+        return batch
+    fields, columns = [], []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        found = _narrowed(field, column) if pa.types.is_int64(field.type) and not field.metadata else None
+        fields.append(found[0] if found else field)
+        columns.append(found[1] if found else column)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
+
+
+def widen(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What `narrow` was given."""
+    lows = [(field.metadata or {}).get(_LOW) for field in batch.schema]
+    if not any(low is not None for low in lows):
+        return batch
+    fields, columns = [], []
+    for field, column, low in zip(batch.schema, batch.columns, lows, strict=True):
+        fields.append(field if low is None else pa.field(field.name, pa.int64(), field.nullable))
+        columns.append(column if low is None else pc.add(column.cast(pa.int64()), int(low)))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
+
+
+def _narrowed(field: pa.Field, column: pa.Array) -> tuple[pa.Field, pa.Array] | None:
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None:
+        return None
+    width = next((width for width in _WIDTHS if high - low <= np.iinfo(width).max), None)
+    if width is None:
+        return None
+    kind = pa.from_numpy_dtype(width)
+    if column.null_count:
+        short = pc.subtract(column, low).cast(kind)
+    else:
+        short = pa.array(np.subtract(column.to_numpy(), low).astype(width))
+    return pa.field(field.name, kind, field.nullable, {_LOW: str(low).encode()}), short

@@ -1,0 +1,70 @@
+"""How Spark starts Python workers, where it starts them on this machine.
+
+Spark puts an archive of PySpark in front of every worker's path. Python compiles what it imports from an archive each
+time, which takes longer than all the rest of a worker's start. The same modules are installed beside windowpane, where
+Python keeps them compiled. So workers are started by a script that takes the archive off their path.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+_SCRIPT = """#!/bin/sh
+rest=
+IFS=:
+for part in $PYTHONPATH; do
+  case $part in
+    */pyspark.zip | */py4j-*-src.zip) ;;
+    *) rest=$rest${{rest:+:}}$part ;;
+  esac
+done
+unset IFS
+PYTHONPATH=$rest exec "{python}" "$@"
+"""
+DAEMON = {"spark.python.daemon.module": "windowpane.spark.daemon"}
+
+
+@contextmanager
+def quick_workers(master: str) -> Iterator[dict[str, str]]:
+    """Around the start of a session: settings for it, and the interpreter in the environment, where PySpark looks.
+
+    On other machines neither the script nor, at a worker's start, windowpane need be there.
+    """
+    told = os.environ.get("PYSPARK_PYTHON")
+    if not master.startswith("local") or told not in (None, sys.executable) or _from_archive():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        yield {}
+        return
+    os.environ["PYSPARK_PYTHON"] = _script()
+    try:
+        yield DAEMON
+    finally:
+        os.environ["PYSPARK_PYTHON"] = told or sys.executable
+
+
+def _from_archive() -> bool:
+    return not Path(pyspark.__file__).is_file()
+
+
+def _script() -> str:
+    """An executable to start workers with; the interpreter itself where scripts cannot be executed."""
+    folder = Path(tempfile.mkdtemp(prefix="windowpane-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    script = folder / "python3"
+    script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
+    script.chmod(0o755)
+    try:
+        tried = subprocess.run([script, "-S", "-c", ""], capture_output=True, check=False)  # noqa: S603
+    except OSError:
+        return sys.executable
+    return str(script) if tried.returncode == 0 else sys.executable
