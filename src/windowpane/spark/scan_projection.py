@@ -41,12 +41,12 @@ class Projection:
         details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
         details += [self._blamed(source, columns["_error"])] if "_error" in columns else []
         reasons = [columns.pop(name) for name in (_TIME_ERROR, "_error") if name in columns]
-        corrupt = _corrupt(source)
-        if corrupt.null_count < len(corrupt):
-            reasons = [pc.if_else(corrupt.is_valid(), DECODE, pa.scalar(None, pa.string())), *reasons]
+        if c.CORRUPT in source.schema.names and source.column(c.CORRUPT).null_count < source.num_rows:
+            unread = source.column(c.CORRUPT).is_valid()
+            reasons = [pc.if_else(unread, DECODE, pa.scalar(None, pa.string())), *reasons]
         if reasons:
             columns[c.ERROR] = pc.coalesce(*reasons) if len(reasons) > 1 else reasons[0]
-            columns[c.DETAIL] = pc.coalesce(corrupt, *details)
+            columns[c.DETAIL] = pc.coalesce(_corrupt(source), *details)
         if self.where is not None:
             columns[c.KEEP] = pc.fill_null(columns[self.where], False)
         if c.SHARD in source.schema.names:
@@ -68,7 +68,7 @@ class Projection:
         if self.times.told:
             found[c.TIME_SOURCE] = _first_valid(looked, codes)
         last = self.times.columns[-1]
-        if last.strict:
+        if last.strict and times.null_count:
             values = source.column(last.column)
             absent = pc.if_else(values.is_null(), "event_time_null", "event_time_parse")
             found[_TIME_ERROR] = pc.if_else(times.is_null(), absent, pa.scalar(None, pa.string()))
@@ -112,8 +112,6 @@ def _first_valid(columns: list[pa.Array], codes: list[int]) -> pa.Array:
 
 def _failures(at: EventTimeColumn, values: pa.Array, times: pa.Array) -> pa.Array:
     """What rows without a time have there instead, NULL for the others."""
-    if not times.null_count:
-        return pa.nulls(len(times), pa.string())
     shown = pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN)
     there = pc.binary_join_element_wise(f"{at.column} is ", shown, f", which is no {at.type}", "")
     told = pc.coalesce(there, f"{at.column} is NULL")
