@@ -7,6 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
+from windowpane.config import parse_stream
+from windowpane.connectors.kafka import client_defaults
 from windowpane.connectors.records import PARTITION, TOPIC, VALUE
 from windowpane.core import columns as c
 from windowpane.core.frames import SideRows
@@ -101,6 +103,12 @@ def test_original_events_have_the_whole_record_or_where_it_stands() -> None:
         {"ms": None, "received_at": None, "v": 1, "f": 0.1, "key": "k", **where, "offset": 8},
         {c.CORRUPT: "bad", **where, "offset": 9},
     ]
+
+
+def test_the_users_settings_of_the_client_hold() -> None:
+    options = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t", "kafka.Max.Poll.Records": 7}
+    stream = parse_stream("t", {"format": "kafka", "options": options})
+    assert list(client_defaults(stream)) == ["kafka.max.partition.fetch.bytes"]
 
 
 def test_records_are_gathered_to_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,13 @@ def open_stream(
         _make_folder(path)
     if format_name in FILES and not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
-    opened = kafka.load(reader, spark, name) if format_name == KAFKA else reader.load(path) if path else reader.load()
+    opened = (
+        kafka.load(reader, spark, name, stream)
+        if format_name == KAFKA
+        else reader.load(path)
+        if path
+        else reader.load()
+    )
     stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
     decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
     if queue is not None:
@@ -85,7 +91,7 @@ def open_records(
     `own` are columns beside the value; `stamped`: the record's timestamp also as the source's own.
     """
     reader = spark.readStream.format(KAFKA).options(**_batch_options(stream, max_rows))
-    return kafka.raw(_with_stamp(kafka.load(reader, spark, name), KAFKA if stamped else ""), stream, own)
+    return kafka.raw(_with_stamp(kafka.load(reader, spark, name, stream), KAFKA if stamped else ""), stream, own)
 
 
 def _make_folder(path: str | None) -> None:
