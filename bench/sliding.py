@@ -121,7 +121,7 @@ def _show(measured: dict[int, dict[str, float]], arguments: argparse.Namespace) 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="events that are measured")
-    parser.add_argument("--flink-rows", type=int, default=300_000, help="events on Flink, which takes minutes for them")
+    parser.add_argument("--flink-rows", type=int, default=1_000_000, help="events on Flink, which takes minutes")
     parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
     parser.add_argument("--seconds", default="10,60", help="how far windows look back")
     parser.add_argument("--engines", default=",".join(ENGINES), help=f"of {', '.join(ENGINES)}")

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.discard import Discard
 from bench.nexmark import settings
 from bench.nexmark.flink_tables import SETTINGS
-from bench.nexmark.processes import ROOT, execute
+from bench.nexmark.on_flink import run_flink
 from windowpane.connectors.sinks import Sink
 from windowpane.plan.build import Plan
 from windowpane.plan.logical import LogicalSink
@@ -33,7 +33,6 @@ KEYS, PER_SECOND = 1_000, 20_000
 SCHEMA = "auction BIGINT, price BIGINT, ts TIMESTAMP"
 CALLS = {"n": "count(*)", "total": "sum(price)", "top": "max(price)"}
 LAG_S = 2
-PATIENCE_S = 900.0
 
 
 def _events(rows: int) -> pa.Table:
@@ -133,9 +132,7 @@ def flink_rate(python: str, load: Load, scratch: Path) -> float:
     part = replace(load, data=scratch / "flink-part", rows=load.rows // 3).write_for_readers()
     whole = replace(load, data=scratch / "flink-whole").write_for_readers()
     jobs = {name: list(_flink_job(which)) for name, which in (("warm-up", part), ("whole", whole), ("part", part))}
-    command = [python, str(ROOT / "bench" / "nexmark" / "flink_job.py")]
-    task = {"settings": SETTINGS, "jobs": jobs}
-    took, _peak = execute(command, task, seconds=PATIENCE_S, environment={"JVM_ARGS": "-Xmx6g"})
+    took, _peak = run_flink(python, "flink_job.py", {"settings": SETTINGS, "jobs": jobs})
     return (whole.rows - part.rows) / (took["whole"] - took["part"])
 
 

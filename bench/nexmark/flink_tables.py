@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.nexmark.datasets import Dataset
 from bench.nexmark.generator import COLUMNS, FLUSH_KEY, Stream
 from bench.nexmark.queries import Query
-from bench.nexmark.topics import PARTITIONS, Topic
+from bench.nexmark.topics import CONSUMER, PARTITIONS, Topic
 
 SETTINGS = {
     "parallelism.default": "2",
@@ -16,6 +16,7 @@ SETTINGS = {
     "taskmanager.memory.managed.size": "1 gb",
     "state.backend.type": "hashmap",
     "execution.checkpointing.interval": "10 s",
+    "execution.checkpointing.storage": "filesystem",
     "restart-strategy.type": "disable",
     "pipeline.object-reuse": "true",
     "table.exec.mini-batch.enabled": "true",
@@ -61,6 +62,7 @@ def _topic(topic: Topic, rows: int) -> dict[str, str]:
     return {
         "connector": "kafka", "topic": topic.name, "properties.bootstrap.servers": topic.servers,
         "properties.group.id": "bench", "scan.startup.mode": "earliest-offset", **bounds,
+        **{f"properties.{name}": str(value) for name, value in CONSUMER.items()},
         "format": "json", "json.timestamp-format.standard": "ISO-8601",
     }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,20 @@ class Flink(Engine):
         beside = {one.topic.broker_pid for one in data if one.topic is not None}
         return self._start("flink_job.py", {"settings": flink_tables.SETTINGS, "jobs": jobs}, beside)
 
-    def _start(self, script: str, task: Mapping[str, Any], beside: set[int] | None = None) -> tuple[Any, Usage]:
+    def _start(self, script: str, task: Mapping[str, Any], beside: Collection[int] = ()) -> tuple[Any, Usage]:
         assert self._python is not None
-        command = [self._python, str(ROOT / "bench" / "nexmark" / script)]
-        environment = {"JVM_ARGS": f"-Xmx{MEMORY}"}
-        return execute(command, task, seconds=PATIENCE_S, environment=environment, beside=beside or ())
+        return run_flink(self._python, script, task, beside)
+
+
+def run_flink(python: str, script: str, task: Mapping[str, Any], beside: Collection[int] = ()) -> tuple[Any, Usage]:
+    """Run a script of this folder in Flink's environment. Checkpoints go to files, and are gone when it ends."""
+    command = [python, str(ROOT / "bench" / "nexmark" / script)]
+    with tempfile.TemporaryDirectory(prefix="windowpane-nexmark-") as folder:
+        settings = task["settings"] | {"execution.checkpointing.dir": Path(folder).as_uri()}
+        return execute(
+            command, {**task, "settings": settings}, seconds=PATIENCE_S, beside=beside,
+            environment={"JVM_ARGS": f"-Xmx{MEMORY}"},
+        )  # fmt: skip
 
 
 def _first(query: Query, data: Dataset, share: float, folder: Path) -> Dataset:

@@ -40,7 +40,7 @@ class Query:
     spark_batch_rows: int | None = None
     """The largest batch that is tried on Spark, where larger ones cannot be best and take minutes."""
     flink_share: float = 1.0
-    """Of the query's rows, where Flink would take a quarter of an hour for all. It has no batches that need them."""
+    """Of the query's rows, where Flink takes minutes for all. It has no batches that need them."""
 
 
 def plain(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from bench.nexmark.generator import COLUMNS, Stream
 from bench.nexmark.settings import file_stream
+from bench.nexmark.topics import CONSUMER
 
 LAG_S = 2
 """How far the watermark is behind, in every engine: as far as rows are out of order."""
@@ -60,4 +61,5 @@ def _kafka_options(run: dict[str, Any]) -> dict[str, Any]:
         "subscribe": run["topic"]["name"],
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": run["batch_rows"],
+        **{f"kafka.{name}": value for name, value in CONSUMER.items()},
     }

@@ -17,6 +17,8 @@ from confluent_kafka.cimpl import NewTopic
 from scripts.servers import Kafka, UnavailableError, running
 
 PARTITIONS = 2
+CONSUMER = {"max.poll.records": 10_000, "max.partition.fetch.bytes": 8 * 1024 * 1024}
+"""What every engine's client is given. By itself it fetches little at a time, and a backlog is slow to read."""
 PATIENCE_S = 60.0
 SLICE = 50_000
 """Messages that are handed over at once: far fewer than the producer's queue takes."""
