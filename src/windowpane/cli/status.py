@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from windowpane.cli.figures import MEANINGS, instant, lag, proof
+from windowpane.cli.figures import MEANINGS, SECOND_US, instant, lag, proof
 from windowpane.config import find_pipeline, load_pipeline
+from windowpane.connectors.limits import limit_text
 from windowpane.errors import StateError
 from windowpane.runtime.checkpoint import RunLock
 from windowpane.runtime.control import Request, ask
@@ -84,7 +85,7 @@ def _transform(name: str, each: dict[str, Any]) -> str:
 
 
 def _more(each: dict[str, Any]) -> dict[str, str]:
-    """Where event times came from, if not all from one place; side rows and their sinks, if there are any."""
+    """Where event times came from, if not all from one place; how large batches may be; side rows, if there are any."""
     sums, more = each.get("sums", {}), dict[str, str]()
     times = sums.get("times", {})
     if len(times) > 1:
@@ -93,7 +94,16 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
     if sums.get("dropped"):
         more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
+    if each.get("batch_limit"):
+        more["batch limit"] = limit_told(each["batch_limit"])
     for name, told in each.get("side_sinks", {}).items():
         state = "" if told["up"] else f", away: {told['error']}"
         more[f"to {name}"] = f"{told['delivered']:,} delivered, {told['waiting']:,} waiting{state}"
     return more
+
+
+def limit_told(told: dict[str, Any]) -> str:
+    """How much a micro-batch takes at most, why, and since when."""
+    changed = told.get("changed")
+    since = f", {limit_text(changed['from'])} until {instant(changed['at_us'])[:19]}" if changed else ""
+    return f"{limit_text(told)}, by a target of {told['target_us'] / SECOND_US:g} s{since}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from windowpane.config.durations import (
     Duration,
@@ -17,10 +17,12 @@ from windowpane.config.durations import (
     Trigger,
     TriggerSetting,
 )
-from windowpane.config.settings import Settings
+from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Label, OptionMap, Text, Texts
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
+DEFAULT_BATCH_TARGET_US = 5_000_000
+LEAST_BATCH_TARGET_US = 1_000_000
 
 
 class StreamEventtime(Settings):
@@ -135,8 +137,16 @@ class Options(Settings):
         'interval such as "10s".',
     )
     shards: int | None = Field(default=None, ge=1, description="Partitions of the stateful stage. Unset: one per core.")
+    batch_target_us: PositiveDurationOrOff = Field(
+        default=DEFAULT_BATCH_TARGET_US,
+        alias="batch_target",
+        description="How long a micro-batch on a backlog may take, at least 1s: the limits of files and Kafka grow and "
+        'shrink by it. "off": 256 MB of files, and all there is in Kafka. A stream with a limit of its own keeps that.',
+    )
     max_rows_per_batch: int | None = Field(
-        default=None, ge=1, description="The most rows a micro-batch takes in. Unset: grows with the backlog."
+        default=None,
+        ge=1,
+        description="The most records of a Kafka stream that a micro-batch takes in. Unset: as batch_target allows.",
     )
     max_side_backlog: int = Field(
         default=1_000_000,
@@ -145,6 +155,14 @@ class Options(Settings):
         "is dropped and counted.",
     )
     metrics: MetricsOptions = Field(default_factory=MetricsOptions, description="Metrics for Prometheus.")
+
+    @field_validator("batch_target_us", mode="after")
+    @classmethod
+    def _target_can_be_met(cls, us: int | None) -> int | None:
+        if us is not None and us < LEAST_BATCH_TARGET_US:
+            hint = 'write "1s" or longer, or "off"'
+            raise refusal("BAD_DURATION", "an empty micro-batch takes half a second, this target is below 1s", hint)
+        return us
 
 
 class Retry(Settings):

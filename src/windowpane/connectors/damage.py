@@ -8,7 +8,6 @@ and with Spark's own reader; what is found is written down, and the batch is rea
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from windowpane.config import Stream
-from windowpane.connectors.sources import FILES, resolved
+from windowpane.connectors.limits import FILES
+from windowpane.connectors.planned import batch_files
+from windowpane.connectors.sources import resolved
 from windowpane.errors import gist
 
 _READ_FAILED = "FAILED_READ_FILE"
@@ -51,34 +52,6 @@ def damaged_files(
         if reason is not None:
             found[path] = reason
     return found
-
-
-def batch_files(checkpoint: Path, batch_id: int) -> list[str]:
-    """The files that Spark has planned for a micro-batch, by its offset log and its sources' own logs."""
-    until, after = _offsets(checkpoint, batch_id), _offsets(checkpoint, batch_id - 1)
-    files: list[str] = []
-    for source, last in until.items():
-        first = after.get(source, -1) + 1
-        entries = [entry for path in (checkpoint / "sources" / str(source)).glob("[0-9]*") for entry in _log(path)]
-        files += [str(entry["path"]) for entry in entries if first <= int(str(entry["batchId"])) <= last]
-    return sorted(set(files))
-
-
-def _offsets(checkpoint: Path, batch_id: int) -> dict[int, int]:
-    """How far each file source has come with a batch. The log has a version, metadata, then a line per source."""
-    path = checkpoint / "offsets" / str(batch_id)
-    if not path.exists():
-        return {}
-    offsets = {}
-    for source, line in enumerate(path.read_text(encoding="utf-8").splitlines()[2:]):
-        offset = json.loads(line) if line.startswith("{") else {}
-        if isinstance(offset, dict) and "logOffset" in offset:
-            offsets[source] = int(offset["logOffset"])
-    return offsets
-
-
-def _log(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
 
 
 def _stream_of(path: str, streams: Mapping[str, Stream], base: Path) -> Stream | None:

@@ -45,6 +45,7 @@ class RetryingSink(Sink):
                     "sink `%s`, batch %d: try %d of %d failed, again in %g s: %s",
                     self.name, batch.batch_id, number, len(self._pauses) + 1, pause, self._gist(failed),
                 )  # fmt: skip
+                self.retries += 1
                 self._stopping.wait(pause)
         return self._last_try(batch)
 

@@ -77,6 +77,8 @@ class Sink(abc.ABC):
     delivery: Delivery = "at_least_once"
     wants_identity = False
     """Whether results should come with the columns of IDENTITY, where they have an identity."""
+    retries = 0
+    """How often it was tried again, so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -12,6 +12,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType, TimestampTyp
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import kafka
+from windowpane.connectors.limits import FILES, Limits
 from windowpane.connectors.records import PLACE
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
@@ -21,9 +22,6 @@ from windowpane.plan.steps import SOURCE_TIME
 from windowpane.sql import KAFKA
 
 TEXT_FILES = ("json", "csv")
-FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
-DEFAULT_BYTES_PER_BATCH = str(256 * 1024 * 1024)
-"""On a backlog of files: big enough that the fixed cost of a micro-batch does not matter, small enough for memory."""
 _BESIDE = (c.CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME)
 """Columns that are no part of the row as the source has it."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
@@ -36,7 +34,7 @@ def open_stream(
     stream: Stream,
     base: Path,
     *,
-    max_rows: int | None,
+    limits: Limits,
     originals: bool,
     queue: Path | None = None,
 ) -> DataFrame:
@@ -45,7 +43,7 @@ def open_stream(
     `queue`: a folder of rows of this stream that are to be read again.
     """
     format_name = stream.format or ""
-    reader = spark.readStream.format(format_name).options(**_batch_options(stream, max_rows))
+    reader = spark.readStream.format(format_name).options(**limits.options(stream))
     if stream.schema_ and format_name != KAFKA:
         corrupt = f", `{c.CORRUPT}` STRING" if format_name in TEXT_FILES else ""
         reader = reader.schema(stream.schema_ + corrupt)
@@ -72,25 +70,25 @@ def open_stream(
     return _with_original(decoded, originals=originals)
 
 
-def list_files(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
+def list_files(spark: SparkSession, stream: Stream, base: Path, limits: Limits) -> DataFrame:
     """The files of a stream as they come, by Spark's file source: its limits, its log of files, its restarts.
 
     Of what this format can tell of a file its content is not asked for, so no file is opened.
     """
     path = resolved(stream.path, base)
     _make_folder(path)
-    reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**_batch_options(stream, None))
+    reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**limits.options(stream))
     return reader.load(path).select("path")
 
 
 def open_records(
-    spark: SparkSession, name: str, stream: Stream, *, max_rows: int | None, own: Sequence[str], stamped: bool
+    spark: SparkSession, name: str, stream: Stream, *, limits: Limits, own: Sequence[str], stamped: bool
 ) -> DataFrame:
     """The records of a Kafka stream, values as they are: for workers, who decode them.
 
     `own` are columns beside the value; `stamped`: the record's timestamp also as the source's own.
     """
-    reader = spark.readStream.format(KAFKA).options(**_batch_options(stream, max_rows))
+    reader = spark.readStream.format(KAFKA).options(**limits.options(stream))
     return kafka.raw(_with_stamp(kafka.load(reader, spark, name, stream), KAFKA if stamped else ""), stream, own)
 
 
@@ -143,19 +141,6 @@ def resolved(path: str | None, base: Path) -> str | None:
     if path is None or "://" in path:
         return path
     return str(base / path)
-
-
-def _batch_options(stream: Stream, max_rows: int | None) -> dict[str, str]:
-    """The user's options, and a limit for the size of a batch on a backlog where they set none."""
-    options = stream.spark_options
-    lowered = {name.lower() for name in options}
-    if stream.format in FILES and not lowered & {"maxfilespertrigger", "maxbytespertrigger"}:
-        options = {"maxBytesPerTrigger": DEFAULT_BYTES_PER_BATCH} | options
-    if stream.format == KAFKA and max_rows is not None and "maxoffsetspertrigger" not in lowered:
-        options = {"maxOffsetsPerTrigger": str(max_rows)} | options
-    if stream.format is None:
-        raise ConfigError("MISSING_KEY", "a stream needs a format to run", 'for example format = "json"')
-    return options
 
 
 def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline
-    from windowpane.runtime.running import RunningPipeline, RunningTransform
+    from windowpane.runtime.running import RunningPipeline
+    from windowpane.runtime.transform import RunningTransform
 
 __all__ = ["Pipeline", "RunningPipeline", "RunningTransform"]
-_HOMES = {"Pipeline": "pipeline", "RunningPipeline": "running", "RunningTransform": "running"}
+_HOMES = {"Pipeline": "pipeline", "RunningPipeline": "running", "RunningTransform": "transform"}
 
 
 def __getattr__(name: str) -> object:

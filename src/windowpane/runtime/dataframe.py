@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.config import SIDE_KINDS, Stream, parse_options, parse_stream, parse_transform
+from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import open_stream, take_stream
 from windowpane.errors import ConfigError, PlanError
 from windowpane.plan.build import Plan, plan_query
@@ -61,7 +62,7 @@ def sql(
     def open_one(name: str) -> DataFrame:
         if name in frames:
             return take_stream(frames[name], originals=originals)
-        return open_stream(spark, name, settings[name], Path(), max_rows=None, originals=originals)
+        return open_stream(spark, name, settings[name], Path(), limits=Limits(), originals=originals)
 
     sources = Sources(open_one, static.__getitem__)
     dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windowpane.connectors.limits import Limits
 from windowpane.errors import StateError, nearest
 from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.status import named
@@ -76,7 +77,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
                 continue
             shards = checkpoint.claimed(plan)
             prepare_session(spark, shards)
-            sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
+            sources = pipeline_sources(spark, pipeline.config, plan, checkpoint, Limits())
             dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, ticks=False)
             held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.last_committed())
             ordered = held.orderBy("operator", "start_us", "what", "shard")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from windowpane.config import PipelineConfig, Retry, Trigger, load_pipeline, parse_pipeline
 from windowpane.connectors.damage import damaged_files
+from windowpane.connectors.limits import Limits
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.errors import ConfigError, WindowpaneError
@@ -26,14 +27,16 @@ from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
+from windowpane.runtime.resizing import Resizing, resizing
 from windowpane.runtime.routes import build_side_output, build_sinks
-from windowpane.runtime.running import RunningPipeline, RunningTransform
+from windowpane.runtime.running import RunningPipeline
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
+from windowpane.runtime.transform import RunningTransform
 from windowpane.spark.batch import BatchRunner
-from windowpane.spark.dataflow import build_dataflow
+from windowpane.spark.dataflow import Dataflow, build_dataflow
 from windowpane.spark.ledger import Entry
-from windowpane.spark.session import create_session, prepare_session
+from windowpane.spark.session import create_session
 from windowpane.spark.side_output import SideOutput
 
 LOG_FILE = "spark.log"
@@ -165,16 +168,13 @@ class Pipeline:
         self, spark: SparkSession, plan: Plan, shards: int, watch: Callable[[Entry], None], board: Board
     ) -> RunningTransform:
         checkpoint = self.checkpoint(plan)
-        prepare_session(spark, shards)
-        sources = pipeline_sources(spark, self.config, plan, checkpoint)
         stopping = threading.Event()
         sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
-        identified = any(sink.wants_identity for sink in sinks)
-        ticks = checkpoint.ticks()
-        dataflow = build_dataflow(
-            spark, plan, sources, shards=shards, feedback=True, ticks=ticks, identified=identified
-        )
-        if plan.ticks_for and not ticks:
+        build = partial(self._build, spark, plan, shards, identified=any(sink.wants_identity for sink in sinks))
+        sizes = resizing(self.config, plan, checkpoint)
+        limits = sizes.limits if sizes else Limits(records=self.config.options.max_rows_per_batch)
+        dataflow = build(limits)
+        if plan.ticks_for and not checkpoint.ticks():
             warn_of_no_ticks(plan)
         side = build_side_output(spark, self.config, plan, checkpoint, self.sinks)
         for sink in sinks:
@@ -182,7 +182,7 @@ class Pipeline:
         side.open(spark)
         runner = BatchRunner(
             spark,
-            dataflow,
+            dataflow.results,
             checkpoint.ledger,
             checkpoint.timestamp_us,
             sinks,
@@ -196,14 +196,24 @@ class Pipeline:
         def look_into(batch_id: int) -> dict[str, str]:
             return damaged_files(spark, self.config.streams, self.config.base_dir, checkpoint.spark, batch_id)
 
-        board.beside[plan.transform] = partial(_beside, self.config, plan, side)
-        transform = RunningTransform(plan, checkpoint, dataflow, runner, stopping, self.log, look_into)
+        board.beside[plan.transform] = partial(_beside, self.config, plan, side, sizes)
+        transform = RunningTransform(
+            plan, checkpoint, build, dataflow, limits, runner, stopping, self.log, look_into, sizes
+        )
         side.begin(checkpoint.last_committed())
         transform.begin(self.trigger or self.config.options.trigger)
         return transform
 
+    def _build(self, spark: SparkSession, plan: Plan, shards: int, limits: Limits, *, identified: bool) -> Dataflow:
+        checkpoint = self.checkpoint(plan)
+        sources = pipeline_sources(spark, self.config, plan, checkpoint, limits)
+        return build_dataflow(
+            spark, plan, sources, shards=shards, feedback=True, ticks=checkpoint.ticks(), identified=identified
+        )
 
-def _beside(config: PipelineConfig, plan: Plan, side: SideOutput) -> dict[str, Any]:
-    """What a transform's status has beside its last micro-batch: where side rows go, and how their sinks do."""
+
+def _beside(config: PipelineConfig, plan: Plan, side: SideOutput, sizes: Resizing | None) -> dict[str, Any]:
+    """What a status has beside the last batch: where side rows go, how their sinks do, how large batches may be."""
     routes = config.transforms[plan.transform].side_output.routes()
-    return {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.told()}
+    told = {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.told()}
+    return told | ({"batch_limit": sizes.told()} if sizes else {})

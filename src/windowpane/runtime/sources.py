@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.config import REINJECT, PipelineConfig
+from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import list_files, open_records, open_stream, open_table
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
@@ -14,7 +15,9 @@ from windowpane.spark.reinjection import queue_folder
 from windowpane.sql import KAFKA
 
 
-def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint) -> Sources:
+def pipeline_sources(
+    spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint, limits: Limits
+) -> Sources:
     """Sources of one transform; originals travel along only if one of its side outputs asks for them."""
     routes = config.transforms[plan.transform].side_output.routes()
     again = any(route.sink == REINJECT for route in routes.values())
@@ -23,16 +26,16 @@ def pipeline_sources(spark: SparkSession, config: PipelineConfig, plan: Plan, ch
     def stream(name: str) -> DataFrame:
         return open_stream(
             spark, name, config.streams[name], config.base_dir,
-            max_rows=config.options.max_rows_per_batch, originals=originals,
+            limits=limits, originals=originals,
             queue=queue_folder(checkpoint.reinject, name) if again else None,
         )  # fmt: skip
 
     def scanned(scan: ColumnarScan) -> DataFrame:
         if scan.format == KAFKA:
             return open_records(
-                spark, scan.stream, config.streams[scan.stream], max_rows=config.options.max_rows_per_batch,
+                spark, scan.stream, config.streams[scan.stream], limits=limits,
                 own=[column.name for column in scan.own], stamped=scan.stamped,
             )  # fmt: skip
-        return list_files(spark, config.streams[scan.stream], config.base_dir)
+        return list_files(spark, config.streams[scan.stream], config.base_dir, limits)
 
     return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir), scanned)

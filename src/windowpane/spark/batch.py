@@ -18,10 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
-from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.ledger import Entry, Ledger, add_totals
 from windowpane.spark.near import BEFORE
+from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.reinjection import Round
 from windowpane.spark.reports import Reports
 from windowpane.spark.side_output import SideOutput
@@ -33,7 +33,7 @@ class BatchRunner:
     """What foreachBatch calls."""
 
     spark: SparkSession
-    dataflow: Dataflow
+    results: ResultFrame
     ledger: Ledger
     timestamp_us: Callable[[int], int]
     """The timestamp that Spark has recorded for a batch; a replayed batch has the same one."""
@@ -50,7 +50,7 @@ class BatchRunner:
     """Files of a batch that could not be read, with the reason: an error row for each."""
 
     def __post_init__(self) -> None:
-        self._gathering = Gathering(self.spark, self.dataflow.results)
+        self._gathering = Gathering(self.spark, self.results)
 
     def _tell_tasks(self, batch_id: int, before: Entry | None) -> None:
         """No task of the batch has started yet: tell them its timestamp, and the watermark that rows are judged by."""
@@ -125,7 +125,7 @@ class BatchRunner:
 
     def _identified(self, batch: SinkBatch, gathered: Gathered) -> SinkBatch:
         """With the columns that say which emission a row is, for a sink that asks for them."""
-        results = self.dataflow.results
+        results = self.results
         if not results.has_identity:
             return batch
         build = partial(results.build, gathered.emissions(), identified=True)
@@ -134,7 +134,7 @@ class BatchRunner:
     def _results(self, gathered: Gathered, table: pa.Table | None) -> DataFrame:
         if table is not None:
             return self.spark.createDataFrame(table)
-        return self.dataflow.results.build(gathered.emissions())
+        return self.results.build(gathered.emissions())
 
     def _clears(self, sink: Sink, entry: Entry) -> bool:
         return entry.batch_id == self.resumed and sink.delivery == "exactly_once"
@@ -153,8 +153,8 @@ class BatchRunner:
     def _error_texts(self, gathered: Gathered, entry: Entry, documents: SideDocuments) -> list[str]:
         """Records of what is no row of a source: emissions that cannot be evaluated, files that cannot be read."""
         texts = []
-        if entry.results and self.dataflow.results.can_fail:
-            bad = self.dataflow.results.error_documents(gathered.emissions(), entry.clock_us, entry.watermark_us)
+        if entry.results and self.results.can_fail:
+            bad = self.results.error_documents(gathered.emissions(), entry.clock_us, entry.watermark_us)
             texts += [row[0] for row in bad.collect()]
         damaged = {} if entry.final else self.damaged(entry.batch_id)
         return texts + (documents.of_files(damaged, entry.clock_us, entry.watermark_us) if damaged else [])

@@ -1,0 +1,79 @@
+"""What Spark has planned for a micro-batch, as its checkpoint says before the batch runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """A file of a micro-batch: its address, and when it was last changed."""
+
+    path: str
+    modified_ms: int
+
+
+def batch_files(checkpoint: Path, batch_id: int) -> list[str]:
+    """The files of a micro-batch, of all its sources."""
+    found = planned_files(checkpoint, batch_id).values()
+    return sorted({file.path for files in found for file in files})
+
+
+def planned_files(checkpoint: Path, batch_id: int) -> dict[int, list[PlannedFile]]:
+    """The files of a micro-batch by the number of their source, by the offset log and the sources' own logs."""
+    until, after = offsets(checkpoint, batch_id), offsets(checkpoint, batch_id - 1)
+    planned = {}
+    for source, offset in until.items():
+        if "logOffset" in offset:
+            first = int(after.get(source, {}).get("logOffset", -1)) + 1
+            planned[source] = _logged(checkpoint / "sources" / str(source), first, int(offset["logOffset"]))
+    return planned
+
+
+def planned_records(checkpoint: Path, batch_id: int) -> dict[int, int]:
+    """The records of Kafka in a micro-batch by the number of their source, without partitions that are new in it."""
+    until, after = offsets(checkpoint, batch_id), offsets(checkpoint, batch_id - 1)
+    planned = {}
+    for source, offset in until.items():
+        if source in after and "logOffset" not in offset:
+            before = _positions(after[source])
+            now = _positions(offset)
+            planned[source] = sum(now[each] - before[each] for each in now.keys() & before.keys())
+    return planned
+
+
+def offsets(checkpoint: Path, batch_id: int) -> dict[int, dict[str, Any]]:
+    """How far each source goes with a batch. The log has a version, metadata, then a line per source."""
+    lines = _lines(checkpoint / "offsets" / str(batch_id))[2:]
+    read = {source: json.loads(line) for source, line in enumerate(lines) if line.startswith("{")}
+    return {source: offset for source, offset in read.items() if isinstance(offset, dict)}
+
+
+def topics(offset: dict[str, Any]) -> set[str]:
+    """The topics of a Kafka source."""
+    return {topic for topic, partitions in offset.items() if isinstance(partitions, dict)}
+
+
+def planned_ms(checkpoint: Path, batch_id: int) -> int:
+    """When the batch was planned."""
+    return int(json.loads(_lines(checkpoint / "offsets" / str(batch_id))[1])["batchTimestampMs"])
+
+
+def _positions(offset: dict[str, Any]) -> dict[tuple[str, str], int]:
+    return {(topic, each): int(offset[topic][each]) for topic in topics(offset) for each in offset[topic]}
+
+
+def _logged(log: Path, first: int, last: int) -> list[PlannedFile]:
+    """Files of a range of a source's log. What is older may stand in a later file that has all up to there."""
+    own = [_lines(log / str(number)) or _lines(log / f"{number}.compact") for number in range(first, last + 1)]
+    found = own if all(own) else [_lines(path) for path in log.glob("[0-9]*")]
+    entries = [json.loads(line) for lines in found for line in lines if line.startswith("{")]
+    wanted = [entry for entry in entries if first <= int(entry["batchId"]) <= last]
+    return [PlannedFile(str(entry["path"]), int(entry["timestamp"])) for entry in wanted]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []

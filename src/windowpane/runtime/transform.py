@@ -1,0 +1,234 @@
+"""One transform's streaming query: begun, begun again where a batch needs it, ended gracefully, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from windowpane.config import Trigger
+from windowpane.connectors.damage import is_damage, reading_around_damage
+from windowpane.connectors.limits import Limits
+from windowpane.plan.build import Plan
+from windowpane.runtime.checkpoint import Checkpoint
+from windowpane.runtime.failures import spark_failure
+from windowpane.runtime.resizing import Resizing
+from windowpane.spark.batch import BatchRunner
+from windowpane.spark.dataflow import Dataflow
+from windowpane.spark.ending import end_batch
+from windowpane.spark.ledger import Entry
+from windowpane.spark.session import prepare_session
+
+AVAILABLE_NOW = Trigger("available_now")
+_log = logging.getLogger("windowpane.run")
+_ONE_AT_A_TIME = threading.Lock()
+"""A query starts with the settings that it finds in the session, and they differ between queries."""
+
+
+@dataclass
+class RunningTransform:
+    """Its query ends before a batch that another query is to read: a thread begins that, or whoever waits."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+    build: Callable[[Limits], Dataflow]
+    dataflow: Dataflow
+    limits: Limits
+    """Those that `dataflow` was built with."""
+    runner: BatchRunner
+    stopping: threading.Event
+    """Set while the query is being stopped: what fails then does not count."""
+    log: Path | None = None
+    look_into: Callable[[int], dict[str, str]] = lambda _batch_id: {}
+    """Finds the files of a batch that cannot be read."""
+    resizing: Resizing | None = None
+    query: StreamingQuery = field(init=False)
+    _turn: threading.RLock = field(init=False, default_factory=threading.RLock)
+    """Held by who ends a query or begins the next one."""
+    _trigger: Trigger = field(init=False, default=AVAILABLE_NOW)
+    _looked_into: int | None = field(init=False, default=None)
+    _alone: int | None = field(init=False, default=None)
+    """The batch that is read around damaged files: it alone, so that no other file is passed over in silence."""
+    _raised: Exception | None = field(init=False, default=None)
+    """What the last micro-batch raised here on the driver: Spark would give its text alone."""
+    _between: bool = field(init=False, default=False)
+    """A query has ended, or is about to, and the next one has not begun."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the query runs, or will in a moment. May be asked from within a micro-batch."""
+        return self._between or bool(self.query.isActive)
+
+    def begin(self, trigger: Trigger) -> None:
+        """Start the query from its checkpoint."""
+        with self._turn, _ONE_AT_A_TIME:
+            self._trigger = trigger
+            self._take_limits()
+            prepare_session(self.runner.spark, self.dataflow.stages.shards)
+            last = self.checkpoint.last_committed()
+            self._alone = last + 1 if self.checkpoint.damaged(last + 1) else None
+            self.runner.resumed = last + 1 if last >= 0 else None
+            writer = self._writer(trigger)
+            self._raised = None
+            self.stopping.clear()
+            with reading_around_damage(self.runner.spark) if self._alone is not None else contextlib.nullcontext():
+                self.query = writer.start()
+            self._between = False
+
+    def _take_limits(self) -> None:
+        if self.resizing is None:
+            return
+        self.resizing.begun()
+        limits = self.resizing.limits
+        if limits != self.limits:
+            self.dataflow = self.build(limits)
+            self.limits = limits
+
+    def _writer(self, trigger: Trigger) -> DataStreamWriter:
+        name = str(self.checkpoint.folder)  # two pipelines of one session may both have a transform of this name
+        writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
+        writer = writer.option("checkpointLocation", self.checkpoint.spark).foreachBatch(self._run_batch)
+        if trigger.kind == "available_now":
+            return writer.trigger(availableNow=True)
+        if trigger.every_us:
+            return writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
+        return writer
+
+    def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
+        if self._is_for_another_query(batch_id):
+            self._raised, self._between = _BeginAgainError(), True
+            threading.Thread(target=self._begin_again, name="windowpane-begin-again", daemon=True).start()
+            raise self._raised
+        started, retries = time.monotonic(), self._retries()
+        try:
+            self.runner.run(packed, batch_id)
+        except Exception as raised:
+            self._raised = raised
+            raise
+        if self.resizing is not None and self._retries() == retries:  # a sink that was away says nothing about sizes
+            self.resizing.took(time.monotonic() - started)
+
+    def _is_for_another_query(self, batch_id: int) -> bool:
+        """After a batch that was read around damaged files, and where other limits are better."""
+        if self._alone is not None and batch_id != self._alone:
+            return True
+        return self.resizing is not None and self.resizing.is_to_change(batch_id)
+
+    def _retries(self) -> int:
+        return sum(sink.retries for sink in self.runner.sinks)
+
+    def _begin_again(self) -> None:
+        """Once the query has ended, unless someone has been faster or wants it to stay ended."""
+        with self._turn:
+            query = self.query
+        with contextlib.suppress(PySparkException):
+            query.awaitTermination()
+        # What fails here fails again for the one who waits for the end, and is told to them.
+        with self._turn, contextlib.suppress(Exception):
+            if self.query is query and self.stopping.is_set():
+                self._between = False
+            elif self.query is query:
+                self._gone_on()
+
+    def ended(self, seconds: float | None = None) -> bool:
+        """Whether the query has ended by itself, within `seconds` if given; raises the reason if it has failed."""
+        query = self.query
+        try:
+            if seconds is None:
+                query.awaitTermination()
+                return True
+            return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # takes fractions too
+        except PySparkException as failed:
+            with self._turn:
+                if self.stopping.is_set() and isinstance(self._raised, _BeginAgainError):
+                    return True
+                if self.query is query and not self._gone_on():
+                    raise spark_failure(self._raised or failed, self.plan.transform, self.log) from failed
+        return self.ended() if seconds is None else False
+
+    def _gone_on(self) -> bool:
+        """After a failure: begun again, if it was meant to be, or if it was a file that cannot be read."""
+        batch_id = self.checkpoint.last_committed() + 1
+        if not isinstance(self._raised, _BeginAgainError):
+            if self._raised is None or not is_damage(self._raised) or self._looked_into == batch_id:
+                return False
+            self._looked_into = batch_id
+            found = self.look_into(batch_id)
+            if found:
+                self.checkpoint.note_damaged(batch_id, found)
+        self.begin(self._trigger)
+        return True
+
+    def stop(self) -> None:
+        """Cancel the micro-batch that runs: it is not committed, and comes again at the next start."""
+        with self._turn:
+            self.stopping.set()
+            self._between = False
+            with contextlib.suppress(PySparkException):  # a query that has failed says so again when it is stopped
+                self.query.stop()
+
+    def drain(self) -> Entry | None:
+        """Process what is there, emit everything open, then never start again."""
+        with self._turn:
+            self._trigger = AVAILABLE_NOW
+            if self.active:
+                self.stop()
+                self.begin(AVAILABLE_NOW)
+        self.ended()
+        self._go_round()
+        last = self.checkpoint.last_committed()
+        entry = self.checkpoint.ledger.read(last)
+        if entry is not None:
+            spark = self.runner.spark
+            packed = end_batch(spark, self.checkpoint.spark, self.dataflow.stages, last, entry.clock_us)
+            self.runner.run(packed, last + 1, final=True)
+        self.settle(for_good=True)
+        self.checkpoint.finish(last + 1)
+        shutil.rmtree(self.checkpoint.reinject, ignore_errors=True)
+        return self.checkpoint.ledger.read(last + 1)
+
+    def _go_round(self) -> None:
+        """Read again what waits for it; each round brings a row nearer to its last."""
+        done = None
+        while (last := self.checkpoint.last_committed()) != done:
+            entry, done = self.checkpoint.ledger.read(last), last
+            if entry is not None and entry.reinjecting:
+                self.begin(AVAILABLE_NOW)
+                self.ended()
+
+    def settle(self, *, for_good: bool) -> None:
+        """Let side rows reach their sinks, as long as these take them; say what is left."""
+        for sink, rows in self.runner.side.settle(for_good=for_good).items():
+            if for_good:
+                path = self.checkpoint.folder / f"undelivered-{sink}.jsonl"
+                self.runner.side.channels[sink].write_rest(path)
+                what = f"they are in {path}"
+            else:
+                what = f"they stay in {self.checkpoint.outbox / sink}, and the next start delivers them"
+            name = self.plan.transform
+            _log.warning("transform `%s`: side sink `%s` has not taken %s rows: %s", name, sink, f"{rows:,}", what)
+
+
+class _BeginAgainError(Exception):
+    """Ends a query before it reads a batch that another query is to read."""
+
+    def __str__(self) -> str:
+        return "not a failure: windowpane begins this query again at once, to read the next batch otherwise"
+
+
+def _is_a_failure(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], _BeginAgainError)
+
+
+# Py4J logs what a callback raises, whatever it is.
+logging.getLogger("py4j.clientserver").addFilter(_is_a_failure)
