@@ -167,3 +167,6 @@ def test_sql_refuses_what_it_cannot_do(spark: SparkSession, bids: Path) -> None:
     with pytest.raises(ConfigError) as mistaken:
         wp.sql(spark, QUERY, streams={"bids": spark.read.schema(SCHEMA).json(str(bids))})
     assert mistaken.value.code == "NOT_A_STREAM"
+    with pytest.raises(ConfigError) as ignored:
+        wp.sql(spark, QUERY, streams={"bids": stream}, options={"batch_target": "5s"})
+    assert (ignored.value.code, ignored.value.key) == ("NOT_IN_DATAFRAME", "options.batch_target")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.config import SIDE_KINDS, Stream, parse_options, parse_stream, parse_transform
+from windowpane.config import SIDE_KINDS, Options, Stream, parse_options, parse_stream, parse_transform
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import open_stream, take_stream
 from windowpane.errors import ConfigError, PlanError
@@ -27,6 +27,14 @@ from windowpane.sql import Catalog, bind, parse_schema
 FRAME = "frame"
 """Key of a stream's settings that holds a DataFrame, in place of `format` and `path`."""
 StreamGiven: TypeAlias = DataFrame | Mapping[str, Any]
+_OF_THE_JOB = {
+    "checkpoint": 'give writeStream its option("checkpointLocation", …)',
+    "trigger": "give writeStream its trigger(…)",
+    "shards": "set spark.sql.shuffle.partitions",
+    "batch_target_us": "set maxBytesPerTrigger or maxOffsetsPerTrigger among the stream's options",
+    "max_side_backlog": "write `side_output` with a query of its own",
+    "metrics": "use Spark's own metrics",
+}
 
 if TYPE_CHECKING:
 
@@ -55,14 +63,16 @@ def sql(
     """
     frames, settings = _streams(streams)
     static = dict(tables or {})
-    plan = _plan(query, settings, static, options or {}, transform or {})
+    given = _options(options or {})
+    plan = _plan(query, settings, static, given, transform or {})
     shards = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     prepare_session(spark, shards)
 
     def open_one(name: str) -> DataFrame:
         if name in frames:
             return take_stream(frames[name], originals=originals)
-        return open_stream(spark, name, settings[name], Path(), limits=Limits(), originals=originals)
+        limits = Limits(records=given.max_rows_per_batch)
+        return open_stream(spark, name, settings[name], Path(), limits=limits, originals=originals)
 
     sources = Sources(open_one, static.__getitem__)
     dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))
@@ -92,11 +102,24 @@ def _streams(given: Mapping[str, StreamGiven]) -> tuple[dict[str, DataFrame], di
     return frames, settings
 
 
+def _options(mapping: Mapping[str, Any]) -> Options:
+    """ConfigError for what only a pipeline of our own can do."""
+    options = parse_options(mapping)
+    for name, instead in _OF_THE_JOB.items():
+        if name in options.model_fields_set:
+            key = Options.model_fields[name].alias or name
+            raise ConfigError(
+                "NOT_IN_DATAFRAME", f"{key} says how a pipeline of windowpane's own runs, and this is the job's query",
+                f"{instead}, or run the query with windowpane.Pipeline", key=f"options.{key}",
+            )  # fmt: skip
+    return options
+
+
 def _plan(
     query: str,
     streams: dict[str, Stream],
     tables: dict[str, DataFrame],
-    options: Mapping[str, Any],
+    options: Options,
     transform: Mapping[str, Any],
 ) -> Plan:
     schemas = {name: source_schema(stream) for name, stream in streams.items()}
@@ -108,7 +131,7 @@ def _plan(
             "leave them out and order in the job's foreachBatch, or run the query with windowpane.Pipeline",
             sql=query,
         )
-    return plan_query(bound, streams, parse_options(options), parse_transform(transform), name="query")
+    return plan_query(bound, streams, options, parse_transform(transform), name="query")
 
 
 def _ddl(frame: DataFrame) -> str:
