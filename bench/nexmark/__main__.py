@@ -155,7 +155,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dimensions", type=_names(dimensions), default=list(dimensions), help=grows)
     parser.add_argument("--check-rows", type=int, default=400_000, help="rows of the data that results are compared on")
     parser.add_argument(
-        "--batches", type=_rows, default="1,2,5,10", help="millions of rows a micro-batch; the best one counts"
+        "--batches", type=_rows, default="1,2,5,10,20", help="millions of rows a micro-batch; the best one counts"
     )
     parser.add_argument("--format", choices=["parquet", "json"], default="parquet", help="of the files")
     parser.add_argument("--queries", type=_names(QUERIES), default=list(QUERIES), help="some of: " + ", ".join(QUERIES))

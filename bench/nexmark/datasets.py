@@ -68,6 +68,20 @@ def write_dataset(
     return Dataset(folders, files * file_rows, file_rows, files, flush_us, file_format, reader_folders)
 
 
+def first_files(data: Dataset, share: float, folder: Path) -> Dataset:
+    """The first of the files of each stream, linked into folders of their own; all of them for a share of one."""
+    if share == 1 or data.topic is not None:
+        return data
+    count = max(1, round(data.files * share))
+    folders: dict[Stream, Path] = {}
+    for stream, whole in data.folders.items():
+        folders[stream] = folder / stream
+        folders[stream].mkdir()
+        for path in sorted(whole.iterdir())[:count]:
+            (folders[stream] / path.name).hardlink_to(path)
+    return replace(data, folders=folders, rows=count * data.file_rows, files=count)
+
+
 def tables(stream: Stream, shape: Shape, files: int, file_rows: int, *, flush: bool) -> Iterator[pa.Table]:
     """What the files of a stream hold, one after the other."""
     mine = replace(shape, per_second=max(1, int(shape.per_second * RATES[stream])))

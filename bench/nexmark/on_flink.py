@@ -41,7 +41,8 @@ class Flink(Engine):
 
     def rates(self, query: Query, data: Dataset, batch_rows: Sequence[int]) -> list[Rate]:
         with tempfile.TemporaryDirectory(prefix="windowpane-nexmark-") as folder:
-            some = data if query.flink_share == 1 else _first(query, data, query.flink_share, Path(folder) / "some")
+            share = query.share_of(self.name)
+            some = data if share == 1 else _first(query, data, share, Path(folder) / "some")
             part = _first(query, some, PART, Path(folder) / "part")
             whole = _job(query, some, None)
             took, usage = self._execute({"warm-up": whole, "whole": whole, "part": _job(query, part, None)}, [data])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.nexmark.datasets import Dataset
+from bench.nexmark.datasets import Dataset, first_files
 from bench.nexmark.engine import MEMORY, PATIENCE_S, Engine, Rate, batch_sizes
 from bench.nexmark.processes import EngineError, Usage, execute
 from bench.nexmark.queries import Query
@@ -26,9 +26,11 @@ class _OnSpark(Engine):
         self._execute(runs, [data for _query, data in cases.values()])
 
     def rates(self, query: Query, data: Dataset, batch_rows: Sequence[int]) -> list[Rate]:
-        sizes = batch_sizes(batch_rows, data, self.largest_batch(query))
-        runs = [_run(query, data, size, None) for size in (sizes[-1], *sizes)]
-        answers, usage = self._execute(runs, [data])
+        with tempfile.TemporaryDirectory(prefix="windowpane-nexmark-", dir=_beside(data)) as folder:
+            some = first_files(data, query.share_of(self.name), Path(folder))
+            sizes = batch_sizes(batch_rows, some, self.largest_batch(query))
+            runs = [_run(query, some, size, None) for size in (sizes[-1], *sizes)]
+            answers, usage = self._execute(runs, [some])
         return [_rate(size, answer, usage) for size, answer in zip(sizes, answers[1:], strict=True)]
 
     def largest_batch(self, query: Query) -> int | None:
@@ -53,6 +55,10 @@ class _OnSpark(Engine):
                 command, task, seconds=PATIENCE_S, environment={"SPARK_LOCAL_DIRS": scratch},
                 beside={topic.broker_pid for topic in topics},
             )  # fmt: skip
+
+
+def _beside(data: Dataset) -> Path:
+    return next(iter(data.folders.values())).parent
 
 
 def _run(query: Query, data: Dataset, batch_rows: int, out: Path | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ All spellings of a query give the same columns, `window_end` among them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -39,8 +40,11 @@ class Query:
     """Windows of so many seconds of processing time. What comes out depends on the clock: its sums are compared."""
     spark_batch_rows: int | None = None
     """The largest batch that is tried on Spark, where larger ones cannot be best and take minutes."""
-    flink_share: float = 1.0
-    """Of the query's rows, where Flink takes minutes for all. It has no batches that need them."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """By engine, of the query's rows: the first ones, where it takes minutes for all and gains nothing by more."""
+
+    def share_of(self, engine: str) -> float:
+        return self.shares.get(engine, 1.0)
 
 
 def plain(
@@ -117,7 +121,7 @@ _SLIDING = Query(
     "WINDOW w AS (PARTITION BY auction ORDER BY us RANGE BETWEEN 10000000 PRECEDING AND CURRENT ROW)",
     columns=("auction", "window_end", "n", "total", "top"),
     share=0.1,
-    flink_share=0.25,
+    shares={"flink": 0.25},
 )
 
 _CLOCK_S = 1
@@ -140,19 +144,25 @@ _KAFKA = replace(
     source="kafka",
 )
 _OVERLAPPING = replace(
-    plain("hop-60-1", "hop 60 s/1 s, 1 k keys", Window("hopping", 60, 1), Shape(), share=0.3, over=(50, 4)),
+    plain("hop-60-1", "hop 60 s/1 s, 1 k keys", Window("hopping", 60, 1), Shape(), share=0.75, over=(50, 4)),
+    shares={"spark": 0.2},
     spark_batch_rows=1_000_000,
+)
+_SESSIONS = replace(
+    plain("session", "session 30 s, 1 k keys", Window("session", 30), _QUIET, share=0.75, over=(6, 4)),
+    shares={"spark": 0.4, "flink": 0.4},
 )
 QUERIES: dict[str, Query] = {
     query.name: query
     for query in (
-        plain("tumbling", "tumbling 10 s, 1 k keys", _TUMBLING, Shape(), share=1.5, over=(4, 4)),
-        plain(
-            "tumbling-10k", "tumbling 10 s, 10 k keys, 10 rows a group", _TUMBLING, _SPARSE, share=0.75, over=(10, 4)
+        plain("tumbling", "tumbling 10 s, 1 k keys", _TUMBLING, Shape(), share=3, over=(4, 4)),
+        plain("tumbling-10k", "tumbling 10 s, 10 k keys, 10 rows a group", _TUMBLING, _SPARSE, share=1.5, over=(10, 4)),
+        replace(
+            plain("hop-60-5", "hop 60 s/5 s, 1 k keys", Window("hopping", 60, 5), Shape(), share=1.5, over=(8, 4)),
+            shares={"spark": 0.5, "flink": 0.5},
         ),
-        plain("hop-60-5", "hop 60 s/5 s, 1 k keys", Window("hopping", 60, 5), Shape(), share=0.75, over=(8, 4)),
         _OVERLAPPING,
-        plain("session", "session 30 s, 1 k keys", Window("session", 30), _QUIET, share=0.3, over=(6, 4)),
+        _SESSIONS,
         _KAFKA,
         _HOT_ITEMS,
         _HIGHEST_BID,
