@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.nexmark.datasets import Dataset
-from bench.nexmark.generator import COLUMNS, FLUSH_KEY, Stream
+from bench.nexmark.generator import COLUMNS, FLUSH_KEY, IN_TOPIC, Stream
 from bench.nexmark.queries import Query
 from bench.nexmark.topics import CONSUMER, PARTITIONS, Topic
 
@@ -34,7 +34,7 @@ def sources(query: Query, data: Dataset) -> list[str]:
     """A table for each stream, in place of one of that name, with a watermark two seconds behind."""
     statements = []
     for stream in query.streams:
-        columns = COLUMNS[stream].replace("TIMESTAMP", "TIMESTAMP(3)")
+        columns = (IN_TOPIC if data.topic else COLUMNS[stream]).replace("TIMESTAMP", "TIMESTAMP(3)")
         options = _given(_topic(data.topic, data.rows) if data.topic else _files(data, stream))
         statements += [
             f"DROP TABLE IF EXISTS {stream}",

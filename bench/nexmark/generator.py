@@ -24,6 +24,8 @@ COLUMNS: dict[Stream, str] = {
     "auctions": "id BIGINT, item STRING, seller BIGINT, category BIGINT, initial_bid BIGINT, ts TIMESTAMP",
 }
 """As Spark's DDL."""
+IN_TOPIC = "auction BIGINT, price BIGINT, ts TIMESTAMP"
+"""Of the bids in a topic, the columns that are declared: those that the query uses."""
 
 _CHANNELS = np.array(["Google", "Facebook", "Baidu", "Apple", *(f"channel-{n}" for n in range(1000))])
 _URLS = np.array([f"https://www.nexmark.com/item.htm?query=1&channel_id={n}" for n in range(1000)])

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.nexmark.generator import COLUMNS, Stream
+from bench.nexmark.generator import COLUMNS, IN_TOPIC, Stream
 from bench.nexmark.settings import file_stream
 from bench.nexmark.topics import CONSUMER
 
@@ -22,28 +22,28 @@ def windowpane_stream(run: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """With the keys of pipeline.toml. In JSON the time is a text, which is what its own documentation advises."""
     if run["topic"] is not None:
         return {
-            "format": "kafka", "schema": _texts(stream), "eventtime": {"column": "ts", "type": "iso8601"},
+            "format": "kafka", "schema": _texts(IN_TOPIC), "eventtime": {"column": "ts", "type": "iso8601"},
             "options": _kafka_options(run),
         }  # fmt: skip
     if run["format"] == "json":
-        declared = file_stream(run["folders"][stream], _texts(stream), files=_files(run), form="json")
+        declared = file_stream(run["folders"][stream], _texts(COLUMNS[stream]), files=_files(run), form="json")
         return declared | {"eventtime": {"column": "ts", "type": "iso8601"}}
     return file_stream(run["folders"][stream], COLUMNS[stream], files=_files(run), form=run["format"])
 
 
-def _texts(stream: Stream) -> str:
-    return COLUMNS[stream].replace("ts TIMESTAMP", "ts STRING")
+def _texts(columns: str) -> str:
+    return columns.replace("ts TIMESTAMP", "ts STRING")
 
 
 def spark_frame(spark: SparkSession, run: dict[str, Any], stream: Stream, *, watermarked: bool) -> DataFrame:
     """The stream in Spark's own API."""
-    rows = _topic(spark, run, stream) if run["topic"] is not None else _folder(spark, run, stream)
+    rows = _topic(spark, run) if run["topic"] is not None else _folder(spark, run, stream)
     return rows.withWatermark("ts", f"{LAG_S} seconds") if watermarked else rows
 
 
-def _topic(spark: SparkSession, run: dict[str, Any], stream: Stream) -> DataFrame:
+def _topic(spark: SparkSession, run: dict[str, Any]) -> DataFrame:
     messages = spark.readStream.format("kafka").options(**_kafka_options(run)).load()
-    return messages.select(F.from_json(F.col("value").cast("string"), COLUMNS[stream]).alias("row")).select("row.*")
+    return messages.select(F.from_json(F.col("value").cast("string"), IN_TOPIC).alias("row")).select("row.*")
 
 
 def _folder(spark: SparkSession, run: dict[str, Any], stream: Stream) -> DataFrame:

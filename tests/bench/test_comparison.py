@@ -18,7 +18,7 @@ from bench.nexmark.comparing import Mismatch, compare
 from bench.nexmark.comparison import Comparison, Sizes, check, measure
 from bench.nexmark.datasets import Dataset, first_files, write_dataset
 from bench.nexmark.engine import Engine, Rate, batch_sizes
-from bench.nexmark.generator import COLUMNS, Shape
+from bench.nexmark.generator import IN_TOPIC, Shape
 from bench.nexmark.processes import EngineError
 from bench.nexmark.progress import Progress
 from bench.nexmark.queries import QUERIES, Query
@@ -199,7 +199,7 @@ def test_a_topic_is_read_to_its_end_or_to_an_offset_in_each_partition() -> None:
     run = {"topic": {"servers": "host:1", "name": "bids"}, "batch_rows": 7}
     stream = windowpane_stream(run, "bids")
     assert stream["options"]["maxOffsetsPerTrigger"] == 7
-    assert stream["schema"] == COLUMNS["bids"].replace("ts TIMESTAMP", "ts STRING")
+    assert stream["schema"] == IN_TOPIC.replace("ts TIMESTAMP", "ts STRING")
 
 
 def test_the_rate_that_counts_is_the_best() -> None:
