@@ -26,8 +26,6 @@ DEFAULTS = {
     # Results that go back into Spark as Arrow batches: as local rows they would be unpacked on the driver, one by one.
     "spark.sql.execution.arrow.localRelationThreshold": "1000",
     "spark.sql.execution.arrow.transformWithStateInPySpark.maxRecordsPerBatch": "10000",
-    # One task for each core, whatever the size of a batch: a task streams, and each one more costs its start.
-    "spark.sql.files.maxPartitionBytes": "1g",
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
