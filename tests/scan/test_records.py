@@ -11,10 +11,10 @@ from windowpane.config import parse_stream
 from windowpane.connectors.kafka import client_defaults
 from windowpane.connectors.records import PARTITION, TOPIC, VALUE
 from windowpane.core import columns as c
+from windowpane.core import rows
 from windowpane.core.frames import SideRows
 from windowpane.core.side import side_batch
 from windowpane.plan.steps import SOURCE_TIME, EventTimeColumn, EventTimes
-from windowpane.spark import scan_records
 from windowpane.spark.originals import with_events
 from windowpane.spark.scan_projection import Projection
 from windowpane.spark.scan_records import MessageReader
@@ -112,7 +112,7 @@ def test_the_users_settings_of_the_client_hold() -> None:
 
 
 def test_records_are_gathered_to_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan_records, "BATCH_ROWS", 4)
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 4)
     batches = [handed(*[GOOD] * count) for count in (3, 0, 2, 1)]
     assert [part.rows.num_rows for part in scan().read(iter(batches), CLOCK_US)] == [5, 1]
     assert not list(scan().read(iter([handed()]), CLOCK_US))

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from windowpane.core import columns as c
+from windowpane.core.rows import CHUNK_ROWS
 from windowpane.plan.steps import EventTimeColumn, EventTimes
-from windowpane.spark.scan_files import BATCH_ROWS, FileReader
+from windowpane.spark.scan_files import FileReader
 from windowpane.spark.scan_projection import Projection
 from windowpane.spark.scanning import Scan
 
@@ -162,8 +163,8 @@ def test_arrow_files_in_both_forms(tmp_path: Path) -> None:
 
 
 def test_rows_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", v=pa.array(range(BATCH_ROWS + 5), INT))
+    path = write(tmp_path / "a.parquet", v=pa.array(range(CHUNK_ROWS + 5), INT))
     listed = pa.RecordBatch.from_pydict({"path": [f"file:{path}"]})
     sizes = [scanned.rows.num_rows for scanned in scan(columns={"v": INT}).read(iter([listed]), 0)]
-    assert max(sizes) <= BATCH_ROWS
-    assert sum(sizes) == BATCH_ROWS + 5
+    assert max(sizes) <= CHUNK_ROWS
+    assert sum(sizes) == CHUNK_ROWS + 5

@@ -93,8 +93,9 @@ class Backlog:
         return found
 
     def _of_kafka(self, batch_id: int) -> dict[int, Share]:
-        moving = any(stream.format == KAFKA and self._moves(stream) for stream in self.streams.values())
-        records = planned.planned_records(self.checkpoint, batch_id) if moving else {}
+        if not any(stream.format == KAFKA and self._moves(stream) for stream in self.streams.values()):
+            return {}
+        records = planned.planned_records(self.checkpoint, batch_id)
         known, fixed = planned.offsets(self.checkpoint, batch_id), self._fixed_topics()
         return {
             source: RecordShare(count) for source, count in records.items() if not planned.topics(known[source]) & fixed

@@ -58,8 +58,9 @@ def topics(offset: dict[str, Any]) -> set[str]:
 
 
 def planned_ms(checkpoint: Path, batch_id: int) -> int:
-    """When the batch was planned."""
-    return int(json.loads(_lines(checkpoint / "offsets" / str(batch_id))[1])["batchTimestampMs"])
+    """When the batch was planned: written before it runs, and kept for a replay."""
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    return int(json.loads(lines[1])["batchTimestampMs"])
 
 
 def _positions(offset: dict[str, Any]) -> dict[tuple[str, str], int]:

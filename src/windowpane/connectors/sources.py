@@ -56,13 +56,10 @@ def open_stream(
         _make_folder(path)
     if format_name in FILES and not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
-    opened = (
-        kafka.load(reader, spark, name, stream)
-        if format_name == KAFKA
-        else reader.load(path)
-        if path
-        else reader.load()
-    )
+    if format_name == KAFKA:
+        opened = kafka.load(reader, spark, name, stream)
+    else:
+        opened = reader.load(path) if path else reader.load()
     stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
     decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
     if queue is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from windowpane.core import columns as c
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+CHUNK_ROWS = 1_000_000
+"""Rows folded at once: more rows per group in a fold, fewer groups to merge."""
 
 
 def int64s(batch: pa.RecordBatch, name: str) -> Int64s:
@@ -47,6 +49,25 @@ def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     if len(found) <= 1:
         return found[0] if found else None
     return pa.concat_batches([plain(batch) for batch in found])
+
+
+def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of about CHUNK_ROWS."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+        if sum(part.num_rows for part in gathered) >= CHUNK_ROWS:
+            yield _whole(gathered)
+            gathered = []
+    if gathered:
+        yield _whole(gathered)
+
+
+def _whole(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    whole = concat(batches)
+    assert whole is not None
+    return whole
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:

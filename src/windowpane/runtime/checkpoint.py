@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from windowpane.connectors.planned import planned_ms
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
 from windowpane.spark.ledger import Ledger, write_whole
@@ -152,8 +153,7 @@ class Checkpoint:
 
     def timestamp_us(self, batch_id: int) -> int:
         """When Spark began the batch, as its offset log has it: written before the batch runs, kept for a replay."""
-        lines = (self.folder / "spark" / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
-        return int(json.loads(lines[1])["batchTimestampMs"]) * 1000
+        return planned_ms(Path(self.spark), batch_id) * 1000
 
 
 class RunLock:

@@ -17,7 +17,7 @@ from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Rows, Watermark
 from windowpane.core.operators.base import Operator, through
 from windowpane.core.operators.intake import Intake
-from windowpane.core.rows import concat
+from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
 from windowpane.core.wire import pack_frames
 from windowpane.errors import InternalError
@@ -33,8 +33,6 @@ CLOCK = "_clock"
 PACKED = "shard int, origin int, payload binary"
 FUTURE, REINJECTED, TIMES = "future_rows", "reinjected", "time."
 """Names of tallies: rows too far ahead, rows read again, and in front of where rows have their time from."""
-CHUNK_ROWS = 1_000_000
-"""Rows folded at once: more rows per group in a fold, fewer groups to merge."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class NearStage:
         task, batch_id = context.partitionId(), _batch_id(context)
         told = _told(context) if self.stages.feedback else None
         fold = _Fold(self.stages, told, first_arrival=(batch_id << 40) + (task << 28))
-        read = self.scan.read(batches, told.clock_us) if self.scan and told else map(Scanned, _chunks(batches))
+        read = self.scan.read(batches, told.clock_us) if self.scan and told else map(Scanned, in_chunks(batches))
         for chunk in waiting(read, fold.spent, SOURCE):
             with spending(fold.spent, FOLD):
                 fold.add(chunk.rows, chunk.source)
@@ -183,22 +181,3 @@ def told_clock_us() -> int:
     context = TaskContext.get()
     assert context is not None
     return _told(context).clock_us
-
-
-def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of about CHUNK_ROWS."""
-    gathered: list[pa.RecordBatch] = []
-    for batch in batches:
-        if batch.num_rows:
-            gathered.append(batch)
-        if sum(part.num_rows for part in gathered) >= CHUNK_ROWS:
-            yield _whole(gathered)
-            gathered = []
-    if gathered:
-        yield _whole(gathered)
-
-
-def _whole(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    whole = concat(batches)
-    assert whole is not None
-    return whole

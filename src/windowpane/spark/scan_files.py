@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from windowpane.core import columns as c
+from windowpane.core.rows import CHUNK_ROWS
 from windowpane.spark import json_lines
 from windowpane.spark.scanning import Damage
 
-BATCH_ROWS = 1_000_000
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 
@@ -79,7 +79,7 @@ def _parquet(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:
     if not present:
         yield pa.RecordBatch.from_arrays([pa.nulls(file.metadata.num_rows)], ["_none"])
         return
-    yield from file.iter_batches(BATCH_ROWS, columns=present, use_threads=False)
+    yield from file.iter_batches(CHUNK_ROWS, columns=present, use_threads=False)
 
 
 def _arrow(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:

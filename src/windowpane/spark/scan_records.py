@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 
 from windowpane.connectors.records import PARTITION, PLACE, TOPIC, VALUE
 from windowpane.core import columns as c
-from windowpane.core.rows import concat
+from windowpane.core.rows import in_chunks
 from windowpane.spark import json_lines
 
-BATCH_ROWS = 1_000_000
 SHARDS = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -38,15 +37,8 @@ class MessageReader:
         return pa.schema([*self.columns, *self.beside, (c.SHARD, SHARDS)])
 
     def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered: list[pa.RecordBatch] = []
-        for records in handed:
-            if records.num_rows:
-                gathered.append(self._decoded(records))
-            if sum(part.num_rows for part in gathered) >= BATCH_ROWS:
-                yield self._rows(gathered)
-                gathered = []
-        if gathered:
-            yield self._rows(gathered)
+        decoded = (self._decoded(records) for records in handed if records.num_rows)
+        return map(self._with_shards, in_chunks(decoded))
 
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
         decoded = json_lines.decode(records.column(VALUE), pa.schema(self.columns), messages=True)
@@ -60,9 +52,7 @@ class MessageReader:
     def _standing(self) -> tuple[str, ...]:
         return (TOPIC, PARTITION) if self.several_topics else (PARTITION,)
 
-    def _rows(self, gathered: list[pa.RecordBatch]) -> pa.RecordBatch:
-        rows = concat(gathered)
-        assert rows is not None
+    def _with_shards(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.drop_columns(list(self._standing)).append_column(c.SHARD, self._shards(rows))
 
     def _shards(self, rows: pa.RecordBatch) -> pa.Array:
