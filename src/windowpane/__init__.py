@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,10 +39,9 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "Sink": ("windowpane.connectors.sinks", "Sink"),
     "WindowpaneError": ("windowpane.errors", "WindowpaneError"),
     "eventtime": ("windowpane.plan.eventtime", None),
-    "sql": ("windowpane.sql", None),
     "register_aggregate": ("windowpane.core.accumulators", "register"),
 }
-"""Where each name lives, None for a module as such. The package `windowpane.sql` can be called; see there."""
+"""Where each name lives, None for a module as such."""
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and so find names that are not there
 
@@ -50,6 +51,19 @@ if not TYPE_CHECKING:  # type checkers see the imports above, and so find names 
         module, attribute = _HOMES[name]
         home = import_module(module)
         return home if attribute is None else getattr(home, attribute)
+
+    class _Package(ModuleType):
+        """`windowpane.sql` is the function for users, though a package of ours has the same name."""
+
+        @property
+        def sql(self) -> object:
+            return import_module("windowpane.runtime.dataframe").sql
+
+        @sql.setter
+        def sql(self, package: ModuleType) -> None:
+            """The import system binds a package here; `from windowpane.sql import …` finds it without that."""
+
+    sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

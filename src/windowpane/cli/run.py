@@ -21,6 +21,7 @@ from windowpane.errors import ConfigError
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.control import Requests
 from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.signals import StopSignals, stop_signals
 from windowpane.runtime.status import Board, named
 
 if TYPE_CHECKING:
@@ -43,6 +44,16 @@ class RunOptions:
 
 def run_pipeline(path: Path | None, options: RunOptions) -> None:
     """Run until it ends; raises the error it ended with."""
+    with stop_signals() as signals:
+        try:
+            _plan_and_run(path, options, signals)
+        except KeyboardInterrupt:
+            if signals.is_impatient:
+                raise
+            _conclude_early(as_json=options.as_json)
+
+
+def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) -> None:
     config = load_pipeline(path or find_pipeline())
     plans = plan_pipeline(config, options.transform)
     trigger = _trigger(options)
@@ -55,28 +66,28 @@ def run_pipeline(path: Path | None, options: RunOptions) -> None:
     pipeline = Pipeline(config, plans, trigger=trigger, metrics_port=options.metrics_port)
     profiles = {plan.transform: Profile() for plan in plans} if options.profile else {}
     with redirect_stdout(progress.stdout):
-        outcome, board = _run(pipeline, progress, profiles, drain=options.drain)
+        outcome, board = _run(pipeline, progress, profiles, signals, drain=options.drain)
     _conclude(config, outcome, board, profiles, as_json=options.as_json)
 
 
 def _run(
-    pipeline: Pipeline, progress: Progress, profiles: Mapping[str, Profile], *, drain: bool
+    pipeline: Pipeline, progress: Progress, profiles: Mapping[str, Profile], signals: StopSignals, *, drain: bool
 ) -> tuple[Outcome, Board]:
     def hear(transform: str, entry: Entry) -> None:
         progress.heard(transform, entry)
         if transform in profiles:
             profiles[transform].hear(entry)
 
-    from windowpane.runtime.supervision import signals, supervise  # noqa: PLC0415  # needs Spark
+    from windowpane.runtime.supervision import supervise  # noqa: PLC0415  # needs Spark
 
     try:
         running = pipeline.start(watch=hear)
-        with signals() as asked_to_stop:
-            progress.watch(running.board)
-            if running.metrics is not None:
-                progress.say(f"metrics: {running.metrics.url}")
-            requests = Requests(pipeline.folder)
-            outcome = supervise(running, requests, asked_to_stop=asked_to_stop, drain=drain, tick=progress.tick)
+        signals.started()
+        progress.watch(running.board)
+        if running.metrics is not None:
+            progress.say(f"metrics: {running.metrics.url}")
+        requests = Requests(pipeline.folder)
+        outcome = supervise(running, requests, asked_to_stop=signals.asked, drain=drain, tick=progress.tick)
     finally:
         progress.close()
     return outcome, running.board
@@ -118,6 +129,16 @@ def _conclude(
     left = sum(entry.open_windows for entry in board.entries.values())
     told = _ending(outcome, left, pipeline_folder(config))
     console.print(told, markup=False, soft_wrap=not console.is_terminal)
+
+
+def _conclude_early(*, as_json: bool) -> None:
+    """A signal came before the pipeline ran."""
+    if as_json:
+        sys.stdout.write(
+            json.dumps({"event": "end", "outcome": "stopped", "state": "stopped", "transforms": {}}) + "\n"
+        )
+    else:
+        sys.stderr.write("Stopped before the pipeline had started. Everything is as it was.\n")
 
 
 def _ending(outcome: Outcome, left: int, folder: Path) -> str:

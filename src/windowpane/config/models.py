@@ -18,7 +18,7 @@ from windowpane.config.durations import (
     TriggerSetting,
 )
 from windowpane.config.settings import Settings, refusal
-from windowpane.config.values import Label, OptionMap, Text, Texts
+from windowpane.config.values import Folder, Label, OptionMap, Text, Texts
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
 DEFAULT_BATCH_TARGET_US = 5_000_000
@@ -127,9 +127,10 @@ class Options(Settings):
         alias="idle_timeout",
         description='A shard without rows for this long no longer holds the watermark back. "off": it always does.',
     )
-    checkpoint: Text | None = Field(
+    checkpoint: Folder | None = Field(
         default=None,
-        description="Folder for offsets, state and ledger, relative to pipeline.toml. A restart goes on from it.",
+        description="Local or mounted folder for offsets, state and ledger, relative to pipeline.toml. A restart goes "
+        "on from it.",
     )
     trigger: TriggerSetting = Field(
         default=Trigger(),
@@ -204,6 +205,15 @@ class Sink(Settings):
         return spark_texts(self.options)
 
 
+_KEYS_OF_SPARK = {
+    "spark.master": "master",
+    "spark.app.name": "app_name",
+    "spark.jars": "jars",
+    "spark.jars.packages": "packages",
+}
+"""Spark's names of what `[spark]` sets; among `config` they would be overridden."""
+
+
 class SparkSettings(Settings):
     """The Spark session."""
 
@@ -214,6 +224,14 @@ class SparkSettings(Settings):
     config: OptionMap = Field(default_factory=dict, description="Spark configuration by its own names.")
     packages: Texts = Field(default=(), description="Maven coordinates to fetch: group:artifact:version.")
     jars: Texts = Field(default=(), description="Jar files to load, relative to pipeline.toml.")
+
+    @field_validator("config", mode="after")
+    @classmethod
+    def _has_a_key_of_its_own(cls, config: dict[str, Any]) -> dict[str, Any]:
+        for name, key in _KEYS_OF_SPARK.items():
+            if name in config:
+                raise refusal("CONFLICTING_KEYS", f"`{name}` has a key of its own here", f"set `{key}` in [spark]")
+        return config
 
     @property
     def spark_config(self) -> dict[str, str]:

@@ -22,6 +22,25 @@ def _some_text(value: str) -> str:
 Text: TypeAlias = Annotated[str, AfterValidator(_some_text), WithJsonSchema({"type": "string", "minLength": 1})]
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def _mounted(value: str) -> str:
+    """`file:///data/state` is `/data/state`; other addresses are refused, which would be taken for folder names."""
+    scheme = _SCHEME.match(value)
+    if scheme is None:
+        return value
+    if scheme[0].lower() != "file:":
+        hint = "give the path of a local or mounted folder; object stores do not work here for now"
+        raise refusal("BAD_PATH", f"`{scheme[0]}` is an address of another file system, not a folder", hint)
+    local = value[scheme.end() :]
+    return f"/{local.lstrip('/')}" if local.startswith("/") else local
+
+
+Folder: TypeAlias = Annotated[Text, AfterValidator(_mounted)]
+"""A folder that this machine sees as such."""
+
+
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     """`values`, refused when there are none or some twice."""
     if not values:

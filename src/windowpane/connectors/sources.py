@@ -91,7 +91,12 @@ def open_records(
 
 def _make_folder(path: str | None) -> None:
     """A stream may wait for its first file."""
-    if path is not None and "://" not in path and not any(char in path for char in "*?["):
+    if (
+        path is not None
+        and "://" not in path
+        and not path.startswith("file:")
+        and not any(char in path for char in "*?[")
+    ):
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
@@ -135,7 +140,7 @@ def open_table(spark: SparkSession, table: Table, base: Path) -> DataFrame:
 
 def resolved(path: str | None, base: Path) -> str | None:
     """A path of pipeline.toml: relative to its folder unless it is a URL or absolute."""
-    if path is None or "://" in path:
+    if path is None or "://" in path or path.startswith("file:"):
         return path
     return str(base / path)
 

@@ -25,9 +25,11 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
     return SparkError("SPARK_FAILED", f"{what}: {_cause(failed, text)}", _see(log))
 
 
-def start_failure(failed: BaseException, log: Path | None) -> SparkError:
-    """Spark itself did not start."""
-    last = _last_line(log)
+def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> SparkError:
+    """Spark itself did not start. `logged`: how many bytes the log had before it was tried."""
+    if isinstance(failed, SparkError) and failed.code.startswith("JAVA_"):
+        return failed
+    last = _last_line(log, logged)
     return SparkError("SPARK_START", f"Spark did not start: {last or _cause(failed, str(failed))}", _see(log))
 
 
@@ -46,10 +48,11 @@ def _cause(failed: BaseException, text: str) -> str:
     return gist(failed)
 
 
-def _last_line(log: Path | None) -> str | None:
+def _last_line(log: Path | None, after: int) -> str | None:
     if log is None or not log.exists():
         return None
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    text = log.read_bytes()[after:].decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else None
 
 

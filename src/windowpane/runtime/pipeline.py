@@ -11,7 +11,14 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from windowpane.config import PipelineConfig, Retry, Trigger, load_pipeline, parse_pipeline
+from windowpane.config import (
+    PipelineConfig,
+    Retry,
+    Trigger,
+    load_pipeline,
+    parse_options,
+    parse_pipeline,
+)
 from windowpane.connectors.damage import damaged_files
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.retrying import RetryingSink
@@ -28,7 +35,7 @@ from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
 from windowpane.runtime.resizing import Resizing, resizing
-from windowpane.runtime.routes import build_side_output, build_sinks
+from windowpane.runtime.routes import build_side_output, build_sinks, check_given
 from windowpane.runtime.running import RunningPipeline
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
@@ -43,7 +50,7 @@ LOG_FILE = "spark.log"
 Watch = Callable[[str, Entry], None]
 
 
-@dataclass
+@dataclass(repr=False)
 class Pipeline:
     """A checked and planned pipeline, ready to start."""
 
@@ -56,6 +63,13 @@ class Pipeline:
     metrics_port: int | None = None
     """Instead of the one in the file."""
 
+    def __post_init__(self) -> None:
+        check_given(self.config, self.plans, self.sinks)
+
+    def __repr__(self) -> str:
+        named = ", ".join(plan.transform for plan in self.plans)
+        return f"<Pipeline {self.config.file or 'from a mapping'}: {named}>"
+
     @classmethod
     def from_toml(
         cls,
@@ -63,11 +77,16 @@ class Pipeline:
         *,
         transform: str | None = None,
         types: EventtimeTypes = EVENTTIME_TYPES,
-        **given: Any,
+        sinks: Mapping[str, Sink] | None = None,
+        trigger: Trigger | str | None = None,
+        metrics_port: int | None = None,
     ) -> Self:
-        """Load and plan, all transforms or one; every mistake in file or SQL is raised here, before Spark starts."""
+        """Load and plan, all transforms or one; every mistake in file or SQL is raised here, before Spark starts.
+
+        `sinks` take the place of those of the same name in the file; `trigger` ("10s") and `metrics_port` of the keys.
+        """
         config = load_pipeline(Path(path))
-        return cls(config, plan_pipeline(config, transform, types), **given)
+        return cls(config, plan_pipeline(config, transform, types), sinks or {}, _trigger(trigger), metrics_port)
 
     @classmethod
     def from_dict(
@@ -77,11 +96,13 @@ class Pipeline:
         *,
         transform: str | None = None,
         types: EventtimeTypes = EVENTTIME_TYPES,
-        **given: Any,
+        sinks: Mapping[str, Sink] | None = None,
+        trigger: Trigger | str | None = None,
+        metrics_port: int | None = None,
     ) -> Self:
         """The same from a mapping with the keys of pipeline.toml."""
         config = parse_pipeline(settings, base_dir=Path(base_dir))
-        return cls(config, plan_pipeline(config, transform, types), **given)
+        return cls(config, plan_pipeline(config, transform, types), sinks or {}, _trigger(trigger), metrics_port)
 
     @property
     def folder(self) -> Path:
@@ -118,6 +139,9 @@ class Pipeline:
                 running.transforms.append(self._start(session, plan, shards, self._hearing(board, plan, watch), board))
         except Exception as failed:
             raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
+        except BaseException:  # Ctrl-C
+            running.stop()
+            raise
         board.become("running")
         return running
 
@@ -142,10 +166,11 @@ class Pipeline:
         return endpoint
 
     def _session(self) -> SparkSession:
+        logged = self.log.stat().st_size if self.log.exists() else 0
         try:
             return create_session(self.config.spark, base=self.config.base_dir, log=self.log)
         except Exception as failed:
-            raise start_failure(failed, self.log) from failed
+            raise start_failure(failed, self.log, logged) from failed
 
     def _retrying(self, sink: Sink, stopping: threading.Event) -> RetryingSink:
         settings = self.config.sinks.get(sink.name)
@@ -210,6 +235,10 @@ class Pipeline:
         return build_dataflow(
             spark, plan, sources, shards=shards, feedback=True, ticks=checkpoint.ticks(), identified=identified
         )
+
+
+def _trigger(given: Trigger | str | None) -> Trigger | None:
+    return parse_options({"trigger": given}).trigger if isinstance(given, str) else given
 
 
 def _beside(config: PipelineConfig, plan: Plan, side: SideOutput, sizes: Resizing | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ from windowpane.connectors.kafka import KafkaSink
 from windowpane.connectors.postgres import PostgresSink
 from windowpane.connectors.sinks import MemorySink, Sink, SparkFormatSink
 from windowpane.connectors.sources import resolved
+from windowpane.errors import ConfigError, nearest
 from windowpane.plan.build import Plan
 from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.spark.channels import SideChannel
@@ -26,6 +27,20 @@ from windowpane.spark.unpacking import SideDocuments
 
 _log = logging.getLogger("windowpane.run")
 FILE_FORMATS = ("json", "csv", "parquet")
+
+
+def check_given(config: PipelineConfig, plans: Sequence[Plan], given: Mapping[str, object]) -> None:
+    """ConfigError for a sink from Python that nothing would write to, or that is none."""
+    transforms = [config.transforms[plan.transform] for plan in plans]
+    routed = {route.last for each in transforms for route in each.side_output.routes().values()}
+    used = {name for each in transforms for name in each.sinks} | (routed - {METRICS_ONLY})
+    for name, sink in given.items():
+        if name not in used:
+            message = f"`sinks` names `{name}`, but no transform writes to a sink of that name"
+            raise ConfigError("UNKNOWN_SINK", message, f"valid, nearest first: {nearest(name, used)}")
+        if not isinstance(sink, Sink):
+            what = f"the sink `{name}` is a {type(sink).__name__}"
+            raise ConfigError("BAD_TYPE", what, "give a MemorySink, a CallableSink, or a class derived from Sink")
 
 
 def build_sinks(config: PipelineConfig, plan: Plan, given: Mapping[str, Sink]) -> list[Sink]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from pyspark.sql import SparkSession
@@ -58,14 +59,23 @@ class RunningPipeline:
 
     def drain(self) -> dict[str, Entry | None]:
         """Graceful end: what is there is processed, every open window emitted, and the checkpoint finished."""
-        self.board.become("draining")
         try:
-            ended = {transform.plan.transform: transform.drain() for transform in self.transforms}
+            self.drain_unless(threading.Event())
         except Exception as failed:
             raise self.fail(failed) from failed
+        return self.status()
+
+    def drain_unless(self, asked_to_stop: threading.Event) -> bool:
+        """The same, given up when the event is set; whether it came to its end.
+
+        If not, also when it raises, the pipeline still has to be stopped. The next start goes on from there.
+        """
+        self.board.become("draining")
+        if not all(transform.drain(asked_to_stop) for transform in self.transforms):
+            return False
         self.board.become("finished")
         self._close()
-        return ended
+        return True
 
     def stop(self) -> None:
         """Quick stop: nothing is emitted, everything stays in the checkpoint."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from windowpane.runtime.control import Requests
@@ -14,27 +11,8 @@ from windowpane.runtime.running import RunningPipeline
 
 Outcome: TypeAlias = Literal["exhausted", "drained", "stopped"]
 TICK_SECONDS = 0.25
-
-
-@contextmanager
-def signals() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM set the event; a second one ends the process at once.
-
-    To be entered after Spark has started: PySpark takes Ctrl-C for itself when it does.
-    """
-    asked = threading.Event()
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+SIGNAL_SECONDS = 0.5
+"""A service manager signals Spark's Python workers too, in any order: their end may be heard before the signal is."""
 
 
 def supervise(
@@ -47,17 +25,19 @@ def supervise(
 ) -> Outcome:
     """Until the pipeline has ended; raises what it failed with, after everything has been stopped.
 
-    `drain`: end gracefully when the input is exhausted. `tick` is called a few times a second.
+    `drain`: end gracefully when the input is exhausted. `tick` is called a few times a second. What fails once a stop
+    was asked for is no failure: everything is kept, and the next start replays the micro-batch.
     """
     try:
         request = _next_event(running, requests, asked_to_stop, tick)
+        if (request == "drain" or (request is None and drain)) and running.drain_unless(asked_to_stop):
+            return "drained"
     except Exception as failed:
-        raise running.fail(failed) from failed
-    if request == "drain" or (request is None and drain):
-        running.drain()
-        return "drained"
+        if not asked_to_stop.wait(SIGNAL_SECONDS):
+            raise running.fail(failed) from failed
+        request = "stop"
     running.stop()
-    return "exhausted" if request is None else "stopped"
+    return "exhausted" if request is None and not asked_to_stop.is_set() else "stopped"
 
 
 def _next_event(

@@ -26,10 +26,10 @@ from windowpane.runtime.resizing import Resizing
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.ending import end_batch
-from windowpane.spark.ledger import Entry
 from windowpane.spark.session import prepare_session
 
 AVAILABLE_NOW = Trigger("available_now")
+_POLL_SECONDS = 0.25
 _log = logging.getLogger("windowpane.run")
 _ONE_AT_A_TIME = threading.Lock()
 """A query starts with the settings that it finds in the session, and they differ between queries."""
@@ -177,15 +177,15 @@ class RunningTransform:
             with contextlib.suppress(PySparkException):  # a query that has failed says so again when it is stopped
                 self.query.stop()
 
-    def drain(self) -> Entry | None:
-        """Process what is there, emit everything open, then never start again."""
+    def drain(self, asked_to_stop: threading.Event) -> bool:
+        """Process what is there, emit everything open, then never start again. False if asked to stop before that."""
         with self._turn:
             self._trigger = AVAILABLE_NOW
             if self.active:
                 self.stop()
                 self.begin(AVAILABLE_NOW)
-        self.ended()
-        self._go_round()
+        if not (self._ended_unless(asked_to_stop) and self._go_round(asked_to_stop)):
+            return False
         last = self.checkpoint.last_committed()
         entry = self.checkpoint.ledger.read(last)
         if entry is not None:
@@ -195,16 +195,24 @@ class RunningTransform:
         self.settle(for_good=True)
         self.checkpoint.finish(last + 1)
         shutil.rmtree(self.checkpoint.reinject, ignore_errors=True)
-        return self.checkpoint.ledger.read(last + 1)
+        return True
 
-    def _go_round(self) -> None:
+    def _ended_unless(self, asked_to_stop: threading.Event) -> bool:
+        while not self.ended(_POLL_SECONDS):
+            if asked_to_stop.is_set():
+                return False
+        return True
+
+    def _go_round(self, asked_to_stop: threading.Event) -> bool:
         """Read again what waits for it; each round brings a row nearer to its last."""
         done = None
         while (last := self.checkpoint.last_committed()) != done:
             entry, done = self.checkpoint.ledger.read(last), last
             if entry is not None and entry.reinjecting:
                 self.begin(AVAILABLE_NOW)
-                self.ended()
+                if not self._ended_unless(asked_to_stop):
+                    return False
+        return True
 
     def settle(self, *, for_good: bool) -> None:
         """Let side rows reach their sinks, as long as these take them; say what is left."""

@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
-from windowpane.spark.workers import quick_workers
+from windowpane.spark.gateway import launch_jvm
+from windowpane.spark.workers import is_local, quick_workers
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Takes 12 ms for a file on a local disk where Spark's choice takes 40, and a micro-batch writes five. The run lock
@@ -52,18 +51,25 @@ def create_session(
     Jars are relative to `base`. With `log`, everything that the JVM and the Python workers print goes to that file.
     """
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     config = _configuration(settings, base or Path())
     if shards is not None:
         config["spark.sql.shuffle.partitions"] = str(shards)
     with quick_workers(config["spark.master"]) as settings_for_workers:
         config = settings_for_workers | config
-        if log is not None:
-            _launch_logged(config, log)
+        launch_jvm(config, _environment(config["spark.master"]), log)
         builder = SparkSession.builder
         for name, value in config.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
+
+
+def _environment(master: str) -> dict[str, str]:
+    """What the JVM finds in its environment beside ours.
+
+    A local Spark talks to itself alone, and starts faster by the loopback address, also where the machine's name does
+    not resolve. The executors of a cluster must find the driver by an address that means the same on their machines.
+    """
+    return {} if "SPARK_LOCAL_IP" in os.environ or not is_local(master) else {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
@@ -75,19 +81,6 @@ def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
     if settings.jars:
         config["spark.jars"] = ",".join(jar if "://" in jar else str(base / jar) for jar in settings.jars)
     return config
-
-
-def _launch_logged(config: dict[str, str], log: Path) -> None:
-    """Start the JVM with its output in a file. The JVM starts the workers, and theirs passes through it."""
-    if SparkContext._gateway is not None:  # noqa: SLF001  # this process has a JVM already, and its output a place
-        return
-    conf = SparkConf(loadDefaults=False)
-    for name, value in config.items():
-        conf.set(name, value)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # what SparkContext itself calls
 
 
 def prepare_session(spark: SparkSession, shards: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,11 @@ PYTHONPATH=$rest exec "{python}" "$@"
 DAEMON = {"spark.python.daemon.module": "windowpane.spark.daemon"}
 
 
+def is_local(master: str) -> bool:
+    """Whether all of Spark runs on this machine: `local`, `local[4]`, `local-cluster[2,1,1024]`."""
+    return re.match(r"local(\[|-cluster\[|$)", master) is not None
+
+
 @contextmanager
 def quick_workers(master: str) -> Iterator[dict[str, str]]:
     """Around the start of a session: settings for it, and the interpreter in the environment, where PySpark looks.
@@ -41,7 +47,7 @@ def quick_workers(master: str) -> Iterator[dict[str, str]]:
     On other machines neither the script nor, at a worker's start, windowpane need be there.
     """
     told = os.environ.get("PYSPARK_PYTHON")
-    if not master.startswith("local") or told not in (None, sys.executable) or _from_archive():
+    if not is_local(master) or told not in (None, sys.executable) or _from_archive():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         yield {}
         return

@@ -1,10 +1,5 @@
 """From SQL text to a bound query. The only layer that knows sqlglot; what leaves it is plain values and Spark SQL."""
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any
-
 from windowpane.sql.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
@@ -39,16 +34,3 @@ __all__ = [
     "to_duckdb",
     "with_kafka_metadata",
 ]
-
-
-class _CallablePackage(ModuleType):
-    """`windowpane.sql(spark, "SELECT …", streams=…)` is the Python API, and this package bears the same name.
-
-    What it calls stands in a layer above, so it is looked up when it is called.
-    """
-
-    def __call__(self, *args: Any, **settings: Any) -> Any:
-        return import_module("windowpane.runtime.dataframe").sql(*args, **settings)
-
-
-sys.modules[__name__].__class__ = _CallablePackage

@@ -1,0 +1,121 @@
+"""Starts the JVM that Spark runs in. Signals meant for this process do not reach the JVM, and it never outlives us.
+
+systemd and `timeout` send SIGTERM to every process of a service or group at once. A JVM that obeyed would take Spark
+away while the pipeline still needs it to stop in order. So the JVM ignores these signals, has a session of its own,
+and ends when this process does: it reads from a pipe that breaks then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
+
+from windowpane.errors import SparkError
+from windowpane.spark.java import java_problem
+
+_DEAF = 'trap "" INT TERM HUP; exec "$@"'
+"""Ignored signals stay ignored in whatever a shell executes, and the JVM leaves them so."""
+_POLL_SECONDS = 0.05
+_END_SECONDS = 10.0
+
+
+def launch_jvm(config: Mapping[str, str], environment: Mapping[str, str], log: Path | None) -> None:
+    """Start the JVM for this process and make PySpark use it. Nothing happens when PySpark has one already.
+
+    With `log`, everything that the JVM and the Python workers print goes to that file.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
+        return
+    conf = SparkConf(loadDefaults=False)
+    for name, value in config.items():
+        conf.set(name, value)
+    if log is None:
+        gateway = _launch(config, environment, None)
+    else:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            gateway = _launch(config, environment, output)
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # what SparkContext itself calls
+
+
+def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: IO[bytes] | None) -> Any:
+    """As pyspark.java_gateway.launch_gateway does, which gives no hold on the process while it starts."""
+    folder = Path(tempfile.mkdtemp(prefix="windowpane-jvm-"))
+    address = folder / "address"
+    own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}
+    process = subprocess.Popen(  # noqa: S603  # Spark's own script
+        ["/bin/sh", "-c", _DEAF, "sh", *_command(config)],
+        stdin=subprocess.PIPE, stdout=output, stderr=output,
+        env=os.environ | environment | own, start_new_session=True,
+    )  # fmt: skip
+    try:
+        port, secret = _wait_for(address, process)
+        gateway = _connect(port, secret)
+    except BaseException:
+        _kill(process)
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    gateway.proc = process
+    atexit.register(_end, process)
+    return gateway
+
+
+def _command(config: Mapping[str, str]) -> list[str]:
+    settings = [part for name, value in config.items() for part in ("--conf", f"{name}={value}")]
+    script = str(Path(_find_spark_home()) / "bin" / "spark-submit")
+    return [script, *settings, *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))]
+
+
+def _wait_for(address: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Port and secret of the JVM; it renames the file into place once it listens."""
+    while not address.is_file():
+        if process.poll() is not None:
+            raise java_problem() or SparkError("SPARK_START", "Java ended before Spark had started")
+        time.sleep(_POLL_SECONDS)
+    with address.open("rb") as told:
+        return read_int(told), UTF8Deserializer().loads(told)  # type: ignore[no-untyped-call]
+
+
+def _connect(port: int, secret: str) -> Any:
+    """PySpark finds a JVM that runs already by these two variables."""
+    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(told)
+    try:
+        return launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        for name in told:
+            del os.environ[name]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The JVM ends when its standard input does; whoever waits for this process need not wait for another."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The JVM, and the scripts that start it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
