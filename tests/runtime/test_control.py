@@ -152,5 +152,5 @@ def test_a_broken_status_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text("{", encoding="utf-8")
     with pytest.raises(StateError) as broken:
         read_status(tmp_path)
-    assert broken.value.code == "STATUS_CORRUPT"
+    assert broken.value.code == "CHECKPOINT_CORRUPT"
     assert "status.json" in broken.value.message

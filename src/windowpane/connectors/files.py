@@ -1,10 +1,18 @@
-"""File sinks, exactly once: a batch's files bear its id and take their place by renaming, over an earlier attempt's."""
+"""File sinks, exactly once: a batch is one file that bears its run and its id, and takes its place by renaming.
+
+A reader sees a batch whole or not at all, and a batch that comes again takes the place of its own file alone: results
+of another checkpoint, or of another pipeline with a transform of the same name, have other names.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
 from typing import Any
 
 from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch
+from windowpane.durable import sync_folder
 from windowpane.errors import SinkError, gist
 
 STAGING = "_staging"
@@ -12,7 +20,10 @@ STAGING = "_staging"
 
 
 class FileSink(Sink):
-    """Files named `part-<transform>-<batch>-<number>` in one folder, on any file system that Hadoop knows."""
+    """Files `part-<transform>-<run>-<batch>-<number>` in one folder, on any file system that Hadoop knows.
+
+    A batch is one file, unless the user has Spark cut it (`maxRecordsPerFile`).
+    """
 
     delivery = "exactly_once"
 
@@ -23,10 +34,11 @@ class FileSink(Sink):
         self._options = (WHOLE_JSON if format_name == "json" else whole) | options
 
     def write(self, batch: SinkBatch) -> None:
-        staging = f"{self._path}/{STAGING}/{batch.identity}"
+        staging = f"{self._path}/{STAGING}-{batch.identity}"
         format_name = "text" if batch.documents and self._format == "json" else self._format
         try:
-            batch.frame.write.format(format_name).mode("overwrite").options(**self._options).save(staging)
+            writer = batch.frame.coalesce(1).write.format(format_name).mode("overwrite").options(**self._options)
+            writer.save(staging)
             self._take_place(batch, staging)
         except SinkError:
             raise
@@ -35,27 +47,48 @@ class FileSink(Sink):
             raise SinkError("SINK_WRITE", what) from failed
 
     def _take_place(self, batch: SinkBatch, staging: str) -> None:
-        """Move the staged files to their names, then remove what an earlier attempt left and the new one has not."""
+        """Remove what an earlier attempt left and the new one has not, then move the staged files to their names."""
         jvm: Any = batch.frame.sparkSession._jvm  # noqa: SLF001  # Hadoop's file systems have no Python API
         path_of = jvm.org.apache.hadoop.fs.Path
         folder, staged = path_of(self._path), path_of(staging)
         files = folder.getFileSystem(batch.frame.sparkSession._jsc.hadoopConfiguration())  # noqa: SLF001
-        prefix, placed = f"part-{batch.identity}-", set()
         found = sorted(status.getPath().getName() for status in files.listStatus(staged) if status.getLen())
-        for number, name in enumerate(name for name in found if name.startswith("part-")):
-            target = f"{prefix}{number:05}.{_extension(name)}"
-            if batch.documents and self._format == "json":
-                target = target.replace(".txt", ".json")
+        parts = [name for name in found if name.startswith("part-")]
+        moves = {name: self._target(batch, number, name) for number, name in enumerate(parts)}
+        for prefix in _prefixes(batch):
+            for status in files.globStatus(path_of(folder, f"{prefix}*")):
+                if status.getPath().getName() not in moves.values():
+                    files.delete(status.getPath(), False)
+        if files.getUri().getScheme() == "file":
+            _move_here(Path(staged.toUri().getPath()), Path(folder.toUri().getPath()), moves)
+        else:
+            self._move_there(files, path_of, folder, staged, moves)
+        files.delete(staged, True)
+
+    def _target(self, batch: SinkBatch, number: int, name: str) -> str:
+        """By the extension of Spark's `part-00000-<uuid>-c000.snappy.parquet`: `snappy.parquet`."""
+        target = f"part-{batch.identity}-{number:05}.{name.partition('.')[2]}"
+        return target.replace(".txt", ".json") if batch.documents and self._format == "json" else target
+
+    def _move_there(self, files: Any, path_of: Any, folder: Any, staged: Any, moves: dict[str, str]) -> None:
+        """Where renaming does not replace, as on HDFS."""
+        for name, target in moves.items():
             files.delete(path_of(folder, target), False)
             if not files.rename(path_of(staged, name), path_of(folder, target)):
                 raise SinkError("SINK_WRITE", f"sink `{self.name}` could not rename {name} to {target}")
-            placed.add(target)
-        for status in files.globStatus(path_of(folder, f"{prefix}*")):
-            if status.getPath().getName() not in placed:
-                files.delete(status.getPath(), False)
-        files.delete(staged, True)
 
 
-def _extension(name: str) -> str:
-    """`snappy.parquet` of Spark's `part-00000-<uuid>-c000.snappy.parquet`."""
-    return name.partition(".")[2]
+def _prefixes(batch: SinkBatch) -> tuple[str, ...]:
+    """How names of this batch's files begin; earlier versions left out the run."""
+    return (f"part-{batch.identity}-", *([f"part-{batch.unnamed}-"] if batch.was_unnamed else []))
+
+
+def _move_here(staged: Path, folder: Path, moves: dict[str, str]) -> None:
+    """On a file system of this machine: renaming replaces at once, and what it has done is synced to disk."""
+    for name, target in moves.items():
+        with (staged / name).open("rb") as file:
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            (folder / f".{target}.crc").unlink()  # Hadoop's checksum of an earlier attempt
+        (staged / name).replace(folder / target)
+    sync_folder(folder)

@@ -51,6 +51,8 @@ class SinkBatch:
     """The checkpoint that the batch belongs to: a new one counts its batches from 0 again."""
     final: bool = False
     """The last batch of a graceful end. If that did not come to its end, another batch gets the same id."""
+    was_unnamed: bool = False
+    """An earlier version may have written this batch, to files whose names do not say the run."""
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -63,8 +65,17 @@ class SinkBatch:
 
     @property
     def identity(self) -> str:
-        """Sorts by batch. A batch that comes again has the same one, and no other batch has."""
-        return f"{self.transform}{'.side' if self.documents else ''}-{self.batch_id:012}"
+        """Sorts by batch. A batch that comes again has the same one, and no other batch has, of whatever checkpoint."""
+        return f"{self._whose}-{self.run}-{self.batch_id:012}" if self.run else self.unnamed
+
+    @property
+    def unnamed(self) -> str:
+        """The same without the run, as earlier versions named files."""
+        return f"{self._whose}-{self.batch_id:012}"
+
+    @property
+    def _whose(self) -> str:
+        return f"{self.transform}{'.side' if self.documents else ''}"
 
 
 class Sink(abc.ABC):

@@ -9,14 +9,18 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from windowpane.connectors.planned import planned_ms
+from windowpane.durable import read_object, remove_drafts, write_whole, writing
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
-from windowpane.spark.ledger import Ledger, write_whole
+from windowpane.runtime.agreement import check_agreement, last_id, run_id
+from windowpane.spark.ledger import Ledger
 
 FORMAT = 1
+PLAN_FILE = "plan.json"
+UNNAMED = "unnamed_until"
 
 
 @dataclass
@@ -46,7 +50,7 @@ class Checkpoint:
     def claim(self, plan: Plan, shards: int | None) -> int:
         """Make sure that this plan may run here, and give the number of shards its state has.
 
-        A new folder takes on the plan; StateError when it is another query's, has other shards, or is finished.
+        A new folder takes on the plan; StateError when it is another query's, has other shards, is finished or damaged.
         """
         if self.finished() is not None:
             raise StateError(
@@ -54,39 +58,56 @@ class Checkpoint:
                 f"transform `{plan.transform}` has ended gracefully: its checkpoint {self.folder} is finished",
                 "all windows have been emitted; start on an empty checkpoint folder to process anew",
             )
-        known = self._read("plan.json")
+        check_agreement(Path(self.spark), self.ledger, self.folder / PLAN_FILE)
+        for folder in (self.folder, *self.folder.glob("outbox/*"), *self.folder.glob("reinject/*")):
+            remove_drafts(folder)
+        known = self._plan()
         if known is None:
-            count = shards or os.cpu_count() or 1
-            said = {"format": FORMAT, "plan_id": plan.plan_id, "sql": plan.query.canonical, "shards": count}
-            said["ticks"] = bool(plan.ticks_for)
-            said["reinject"] = plan.reinjects
-            write_whole(self.folder / "plan.json", json.dumps(said, indent=1))
-            return count
+            return self._take_on(plan, shards or os.cpu_count() or 1)
         self._check_same(known, plan)
         self._check_reinjection(known, plan)
-        stored = int(str(known["shards"]))
+        stored = int(known["shards"])
         if shards is not None and shards != stored:
             raise StateError(
                 "CHECKPOINT_SHARDS",
                 f"the state in {self.folder} has {stored} shards, the options ask for {shards}",
                 f"set options `shards = {stored}`, or start on an empty checkpoint folder",
             )
+        if UNNAMED not in known:
+            self._write_plan(known | {UNNAMED: self.last_committed() + 1})
         return stored
+
+    def _take_on(self, plan: Plan, shards: int) -> int:
+        said = {"format": FORMAT, "plan_id": plan.plan_id, "sql": plan.query.canonical, "shards": shards}
+        more = {"ticks": bool(plan.ticks_for), "reinject": plan.reinjects, UNNAMED: -1}
+        self._write_plan(said | more)
+        return shards
+
+    def _write_plan(self, said: dict[str, Any]) -> None:
+        write_whole(self.folder / PLAN_FILE, json.dumps(said, indent=1))
+
+    def unnamed_until(self) -> int:
+        """The last batch that an earlier version may have written to files whose names do not say its run."""
+        return int((self._plan() or {}).get(UNNAMED, -1))
+
+    def described(self) -> dict[str, Any]:
+        """Plan, SQL and shards; StateError when there is no checkpoint here."""
+        known = self._plan()
+        if known is None:
+            raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {self.folder}")
+        return known
 
     def claimed(self, plan: Plan) -> int:
         """The number of shards, for someone who only reads; StateError when the state is another query's."""
-        known = self._read("plan.json")
-        if known is None:
-            raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {self.folder}")
+        known = self.described()
         self._check_same(known, plan)
-        return int(str(known["shards"]))
+        return int(known["shards"])
 
     def ticks(self) -> bool:
         """Whether queries of this checkpoint have a source that ticks: Spark goes on only with the sources it knows."""
-        known = self._read("plan.json")
-        return bool(known and known.get("ticks"))
+        return bool((self._plan() or {}).get("ticks"))
 
-    def _check_same(self, known: dict[str, object], plan: Plan) -> None:
+    def _check_same(self, known: dict[str, Any], plan: Plan) -> None:
         if known.get("plan_id") == plan.plan_id:
             return
         before, after = str(known.get("sql")), plan.query.canonical
@@ -98,7 +119,7 @@ class Checkpoint:
             "run the query it was made with, or set another `checkpoint` folder",
         )
 
-    def _check_reinjection(self, known: dict[str, object], plan: Plan) -> None:
+    def _check_reinjection(self, known: dict[str, Any], plan: Plan) -> None:
         """Rows that are read again are a source of the query, and Spark does not let a checkpoint's sources change."""
         before = bool(known.get("reinject", False))
         if before != plan.reinjects:
@@ -113,19 +134,11 @@ class Checkpoint:
         """After a graceful end nothing starts here again."""
         write_whole(self.folder / "finished.json", json.dumps({"format": FORMAT, "batch_id": entry_id}))
 
-    def finished(self) -> dict[str, object] | None:
-        return self._read("finished.json")
+    def finished(self) -> dict[str, Any] | None:
+        return read_object(self.folder / "finished.json", {"batch_id": int})
 
-    def _read(self, name: str) -> dict[str, object] | None:
-        path = self.folder / name
-        if not path.exists():
-            return None
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as broken:
-            raise StateError("CHECKPOINT_CORRUPT", f"{path} cannot be read: {broken}") from broken
-        assert isinstance(content, dict)
-        return content
+    def _plan(self) -> dict[str, Any] | None:
+        return read_object(self.folder / PLAN_FILE, {"format": int, "plan_id": str, "sql": str, "shards": int})
 
     def note_damaged(self, batch_id: int, files: dict[str, str]) -> None:
         """From now on this batch is read without what these files do not give, and has an error row for each."""
@@ -133,23 +146,19 @@ class Checkpoint:
 
     def damaged(self, batch_id: int) -> dict[str, str]:
         """Files of a batch that cannot be read to their end, with the reason."""
-        found = self._read(f"damaged/{batch_id:012}.json")
-        files = found["files"] if found else {}
-        assert isinstance(files, dict)
-        return files
+        found = read_object(self._damage(batch_id), {"files": dict}, "remove it: the batch is looked into once more")
+        return {str(path): str(reason) for path, reason in found["files"].items()} if found else {}
 
     def _damage(self, batch_id: int) -> Path:
         return self.folder / "damaged" / f"{batch_id:012}.json"
 
     def last_committed(self) -> int:
         """The last batch that Spark committed, -1 when there is none."""
-        commits = self.folder / "spark" / "commits"
-        ids = [int(path.name) for path in commits.iterdir() if path.name.isdigit()] if commits.is_dir() else []
-        return max(ids, default=-1)
+        return last_id(self.folder / "spark" / "commits")
 
     def run_id(self) -> str:
         """What Spark calls the query that has this checkpoint; the same after every restart."""
-        return str(json.loads((self.folder / "spark" / "metadata").read_text(encoding="utf-8"))["id"])
+        return run_id(Path(self.spark))
 
     def timestamp_us(self, batch_id: int) -> int:
         """When Spark began the batch, as its offset log has it: written before the batch runs, kept for a replay."""
@@ -164,8 +173,10 @@ class RunLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("a+", encoding="utf-8")
+        with writing(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a+", encoding="utf-8")
+            os.fchmod(self._file.fileno(), self._path.parent.stat().st_mode & 0o666)
         if not self._locked(self._file, fcntl.LOCK_EX, tries=5):
             self._file.close()
             raise StateError(
@@ -176,7 +187,7 @@ class RunLock:
 
     def held(self) -> bool:
         """Whether a process runs here right now."""
-        if not self._path.exists():
+        if not self._path.is_file():
             return False
         with self._path.open(encoding="utf-8") as probe:
             return not self._locked(probe, fcntl.LOCK_SH, tries=1)

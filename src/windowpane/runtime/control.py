@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from windowpane.durable import read_object, write_whole, writing
 from windowpane.errors import StateError
 from windowpane.runtime.checkpoint import RunLock
 from windowpane.runtime.status import read_status
-from windowpane.spark.ledger import write_whole
 
 Request: TypeAlias = Literal["drain", "stop"]
 REQUEST_FILE = "control.json"
@@ -28,18 +28,19 @@ class Requests:
         """Drop what was asked of the run before. To be called as soon as the lock is held: from then on a request is
         meant for this run, even while it is still starting.
         """
-        self._path.unlink(missing_ok=True)
+        with writing(self._path):
+            self._path.unlink(missing_ok=True)
 
     def take(self) -> Request | None:
         """The request that has come, once."""
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except ValueError:
+            content = read_object(self._path, {"request": str})
+        except StateError:
             content = {}
-        self._path.unlink(missing_ok=True)
-        asked = content.get("request") if isinstance(content, dict) else None
+        if content is None:
+            return None
+        self.forget()
+        asked = content.get("request")
         return asked if asked in ("drain", "stop") else None
 
 

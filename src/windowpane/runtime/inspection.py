@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windowpane.connectors.limits import Limits
 from windowpane.errors import StateError, nearest
-from windowpane.runtime.checkpoint import Checkpoint
+from windowpane.runtime.checkpoint import PLAN_FILE, Checkpoint
 from windowpane.runtime.status import named
 from windowpane.spark.ledger import Entry
 
 if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline
-
-PLAN_FILE = "plan.json"
 
 
 def find_transforms(folder: Path) -> dict[str, Checkpoint]:
@@ -33,7 +30,7 @@ def find_transforms(folder: Path) -> dict[str, Checkpoint]:
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     """What our own files say: plan, shards, last batch, where time stands and which source shard holds it."""
-    plan = json.loads((checkpoint.folder / PLAN_FILE).read_text(encoding="utf-8"))
+    plan = checkpoint.described()
     last = checkpoint.ledger.last()
     return {
         "checkpoint": str(checkpoint.folder),

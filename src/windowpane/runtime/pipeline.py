@@ -216,6 +216,7 @@ class Pipeline:
             plan.transform,
             damaged=checkpoint.damaged,
             run_id=checkpoint.run_id,
+            unnamed_until=checkpoint.unnamed_until(),
         )
 
         def look_into(batch_id: int) -> dict[str, str]:

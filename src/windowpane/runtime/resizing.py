@@ -17,10 +17,11 @@ from typing import Any
 from windowpane.config import PipelineConfig
 from windowpane.connectors.backlog import Backlog, Shares, left_behind
 from windowpane.connectors.limits import FILES, Limits, is_movable, limit_text
+from windowpane.durable import read_object, write_whole
+from windowpane.errors import StateError
 from windowpane.plan.build import Plan
 from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.sizing import BatchSizing
-from windowpane.spark.ledger import write_whole
 from windowpane.sql import KAFKA
 
 FORMAT = 1
@@ -99,12 +100,12 @@ class Resizing:
     def recall(self) -> None:
         """Go on with what an earlier run has found. A file that cannot be read is as good as none."""
         try:
-            found = json.loads(self._memory.read_text(encoding="utf-8"))
+            found = read_object(self._memory, {"scale": (int, float)}) or {}
             scale, changed = float(found["scale"]), found.get("changed")
             if not math.isfinite(scale):
                 return
             self._changed = self._read_change(changed) if changed else {}
-        except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        except (StateError, ValueError, TypeError, LookupError, AttributeError):
             return
         self._sizing = BatchSizing(self._sizing.target_s, scale)
 

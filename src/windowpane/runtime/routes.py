@@ -75,7 +75,7 @@ def build_side_output(
     for name in dict.fromkeys(route.last for route in routes.values() if route.last != METRICS_ONLY):
         sink = given.get(name) or build_sink(config, name, config.sinks[name])
         documents = _documents(plan, {kind: route for kind, route in routes.items() if route.last == name})
-        build = side_batches(spark, plan.transform, checkpoint.run_id, documents)
+        build = side_batches(spark, plan.transform, checkpoint.run_id, documents, checkpoint.unnamed_until())
         pauses = config.sinks[name].retry.pauses if name in config.sinks else ()
         channels[name] = SideChannel(
             sink, documents, Outbox(checkpoint.outbox / name), build,

@@ -9,10 +9,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, TypeAlias
 
-from windowpane.errors import StateError
-from windowpane.spark.ledger import Entry, write_whole
+from windowpane.durable import Shape, read_object, write_whole
+from windowpane.spark.ledger import Entry
 
 FORMAT = 1
 STATUS_FILE = "status.json"
@@ -21,6 +22,15 @@ RATE_SECONDS = 10.0
 """Rows per second are taken over this long."""
 
 State: TypeAlias = Literal["starting", "running", "draining", "stopped", "finished", "failed"]
+
+_SHAPE: Shape = {
+    "state": str,
+    "pid": int,
+    "started_us": int,
+    "updated_us": int,
+    "transforms": dict,
+    "error": (dict, NoneType),
+}
 
 
 class Board:
@@ -125,14 +135,7 @@ def named(counts: dict[str, int]) -> dict[str, int]:
 
 def read_status(folder: Path) -> dict[str, Any] | None:
     """What was last written, None when nothing has ever run here."""
-    path = folder / STATUS_FILE
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as broken:
-        raise StateError("STATUS_CORRUPT", f"{path} cannot be read: {broken}") from broken
-    return dict(content)
+    return read_object(folder / STATUS_FILE, _SHAPE, "remove it: the next start writes it anew")
 
 
 def _now_us() -> int:

@@ -43,6 +43,8 @@ class BatchRunner:
     transform: str = ""
     run_id: Callable[[], str] = lambda: ""
     """Whose batches these are, for sinks that keep one copy: ids of batches are counted per checkpoint."""
+    unnamed_until: int = -1
+    """The last batch that an earlier version may have written under a name without the run."""
     resumed: int | None = None
     """The first batch after a restart. An attempt that was never committed may have left rows under its id: a graceful
     end that did not come to its end, for one. Sinks that keep one copy are given the batch even if it has no rows."""
@@ -119,6 +121,7 @@ class BatchRunner:
             batch = SinkBatch(
                 entry.batch_id, partial(self._results, gathered, table), transform=self.transform, table=table,
                 rows=entry.results, run=self.run_id(), final=entry.final,
+                was_unnamed=entry.batch_id <= self.unnamed_until,
             )  # fmt: skip
             for sink in takers:
                 sink.write(self._identified(batch, gathered) if sink.wants_identity else batch)

@@ -7,13 +7,14 @@ again.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from windowpane.core.accounting import Accounting
-from windowpane.errors import StateError
+from windowpane.durable import corrupt, read_object, write_whole
 
 FORMAT = 1
 KEPT = 1000
@@ -72,20 +73,27 @@ class Ledger:
         self._folder = folder
 
     def read(self, batch_id: int) -> Entry | None:
-        path = self._path(batch_id)
-        if not path.exists():
+        """An entry; None when it is not there, StateError when it is damaged."""
+        path = self.path(batch_id)
+        content = read_object(path, {"format": int, "batch_id": int})
+        if content is None:
             return None
+        content.pop("format")
+        unknown = content.keys() - Entry.__dataclass_fields__.keys()
+        if unknown:
+            raise corrupt(path, f"`{min(unknown)}` is unknown", "it may be of a later version of windowpane")
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            content.pop("format")
-            return Entry(**content)
-        except (ValueError, TypeError, KeyError) as broken:
-            raise StateError("LEDGER_CORRUPT", f"{path} cannot be read: {broken}") from broken
+            entry = _ENTRY.validate_json(json.dumps(content), strict=True)
+        except ValidationError as broken:
+            where = ".".join(map(str, broken.errors()[0]["loc"]))
+            raise corrupt(path, f"`{where}` is missing or of another type") from broken
+        if entry.batch_id != batch_id:
+            raise corrupt(path, f"it is of batch {entry.batch_id}")
+        return entry
 
     def write(self, entry: Entry) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path(entry.batch_id), json.dumps({"format": FORMAT, **asdict(entry)}, indent=1))
-        old = self._path(entry.batch_id - KEPT)
+        write_whole(self.path(entry.batch_id), json.dumps({"format": FORMAT, **asdict(entry)}, indent=1))
+        old = self.path(entry.batch_id - KEPT)
         old.unlink(missing_ok=True)
 
     def last(self) -> Entry | None:
@@ -94,10 +102,15 @@ class Ledger:
         return self.read(ids[-1]) if ids else None
 
     def batch_ids(self) -> list[int]:
-        return sorted(int(path.stem) for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
+        """Batches that have an entry. A file that is no entry is none of ours, and is left alone."""
+        names = [path.stem for path in self._folder.glob("*.json")] if self._folder.is_dir() else []
+        return sorted(int(name) for name in names if name.isdigit())
 
-    def _path(self, batch_id: int) -> Path:
+    def path(self, batch_id: int) -> Path:
         return self._folder / f"{batch_id:012}.json"
+
+
+_ENTRY = TypeAdapter(Entry)
 
 
 def add_totals(before: Entry | None, accounting: Accounting) -> dict[str, int]:
@@ -106,14 +119,3 @@ def add_totals(before: Entry | None, accounting: Accounting) -> dict[str, int]:
     for name, count in accounting.as_dict().items():
         totals[name] = count if name == "buffered" else totals.get(name, 0) + count
     return totals
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or not at all, also after a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    with draft.open("wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

@@ -15,8 +15,8 @@ import pyarrow as pa
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import SideRows
 from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.durable import write_whole
 from windowpane.errors import StateError
-from windowpane.spark.ledger import write_whole
 
 
 @dataclass(frozen=True)

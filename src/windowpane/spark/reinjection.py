@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.rows import plain
-from windowpane.spark.ledger import write_whole
+from windowpane.durable import corrupt, write_whole
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,8 @@ class Reinjection:
     def forget_after(self, batch_id: int) -> None:
         """Batches after this one were never committed: they come again."""
         for path in self.folder.glob("*/*.json"):
+            if not path.stem.isdigit() or not path.is_file():
+                raise corrupt(path, "no file of rows that wait to be read again", "move it out of the checkpoint")
             if int(path.stem) > batch_id:
                 path.unlink()
 

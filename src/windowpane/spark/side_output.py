@@ -103,7 +103,7 @@ class SideOutput:
 
 
 def side_batches(
-    spark: SparkSession, transform: str, run_id: Callable[[], str], documents: SideDocuments
+    spark: SparkSession, transform: str, run_id: Callable[[], str], documents: SideDocuments, unnamed_until: int
 ) -> Callable[[Waiting], SinkBatch]:
     """How what waits becomes a batch for a sink."""
 
@@ -115,7 +115,7 @@ def side_batches(
             frame = partial(spark.createDataFrame, table, "value string")
         return SinkBatch(
             waiting.batch_id, frame, documents=True, transform=transform, table=table, rows=waiting.rows,
-            run=run_id(), final=waiting.final,
+            run=run_id(), final=waiting.final, was_unnamed=waiting.batch_id <= unnamed_until,
         )  # fmt: skip
 
     return build

@@ -1,0 +1,80 @@
+"""Checkpoints on real Spark: results of several in one folder, and parts that are damaged or gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.jobs import Job, Query, finish
+from tests.spark.test_promises import forget_commit
+from tests.spark.test_queries import LAG, SCHEMA
+from windowpane.runtime import Pipeline
+
+pytestmark = pytest.mark.spark
+
+COUNTS = Query("SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 3), k", {"s": SCHEMA}, LAG)
+
+
+def rows(first: int, count: int) -> list[dict[str, Any]]:
+    return [{"ts": 1000 * (first + number), "k": f"k{number % 3}", "v": number} for number in range(count)]
+
+
+def file_settings(job: Job) -> dict[str, Any]:
+    """Results and side rows in folders that `shared` names, beside the folders of the jobs."""
+    settings = job.settings()
+    settings["sinks"] = {name: {"format": "json", "path": f"../shared/{name}"} for name in ("results", "aside")}
+    return settings
+
+
+def run(spark: SparkSession, job: Job, *, drain: bool = False) -> None:
+    finish(Pipeline.from_dict(file_settings(job), job.folder).start(spark), drain=drain)
+
+
+def lines(folder: Path) -> Iterator[str]:
+    return (line for path in sorted(folder.glob("part-*")) for line in path.read_text().splitlines())
+
+
+def counted(folder: Path) -> int:
+    return sum(json.loads(line)["n"] for line in lines(folder))
+
+
+def test_checkpoints_keep_each_other_s_files(spark: SparkSession, tmp_path: Path) -> None:
+    """One pipeline on a new checkpoint, and another with the same transform: all rows of all of them stay."""
+    shared = tmp_path / "shared"
+    for name, number in (("one", 31), ("two", 10), ("three", 5)):
+        job = Job(tmp_path / name, COUNTS)
+        late = [{"ts": 0, "k": "late", "v": 1}]
+        job.feed_all([rows(100, number), rows(200, number), late])
+        run(spark, job, drain=True)
+    assert counted(shared / "results") == 2 * (31 + 10 + 5)
+    assert sum(json.loads(line)["kind"] == "late" for line in lines(shared / "aside")) == 3
+    assert not [path.name for folder in shared.iterdir() for path in folder.iterdir() if path.name.startswith("_")]
+
+
+def test_a_replay_takes_the_place_of_its_own_files_also_after_an_upgrade(spark: SparkSession, tmp_path: Path) -> None:
+    """As if an earlier version, which left the run out of names, had written a batch and not committed it."""
+    results = tmp_path / "shared" / "results"
+    job = Job(tmp_path / "job", COUNTS).feed_all([rows(100, 9), rows(200, 9), rows(300, 9)])
+    run(spark, job)
+    before = sorted(lines(results))
+    transform = tmp_path / "job" / "state" / "q"
+    forget_commit(transform / "spark", 2)
+    run_id = json.loads((transform / "spark" / "metadata").read_text())["id"]
+    last = next(results.glob("part-*-000000000002-*"))
+    assert last.name.startswith(f"part-q-{run_id}-000000000002-00000.")
+    last.rename(results / last.name.replace(f"{run_id}-", ""))
+    (results / last.name.replace("00000.json", "00001.json")).write_text('{"n": 99, "k": "of an attempt"}\n')
+    plan = json.loads((transform / "plan.json").read_text())
+    del plan["unnamed_until"]
+    (transform / "plan.json").write_text(json.dumps(plan))
+    earlier = results / "part-q-000000000001-00000.json"
+    earlier.write_text('{"n": 7, "k": "of another checkpoint"}\n')
+    run(spark, job)
+    assert sorted([*before, *earlier.read_text().splitlines()]) == sorted(lines(results))
+    assert [path.name for path in results.glob("part-*-000000000002-*")] == [last.name]
+    assert len(list(results.glob(f"part-q-{run_id}-*"))) == len(list(results.glob("part-q-*-*"))) - 1
