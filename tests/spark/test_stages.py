@@ -37,7 +37,7 @@ def test_a_window_with_groups_in_several_shards_is_open_once() -> None:
     harness.push([{"ts": 1000 * number, "k": number} for number in range(12)])
     metas = [unpack_frames(report)[2] for report in harness._chain.reports]  # type: ignore[attr-defined]
     assert len(metas) == 3
-    assert all(meta["open_stretches"] for meta in metas)
+    assert all(meta["open_runs"] for meta in metas)
     assert open_windows(metas) == 2, "[5, 15) and [10, 20): the watermark is at 11"
 
 

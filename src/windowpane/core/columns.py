@@ -42,7 +42,9 @@ PENDING = "_pending"
 """int64 0/1: the session has changed since it was last emitted."""
 
 PANE = "_pane"
-"""int64: start of the pane (or window) that a partial accumulator belongs to."""
+"""int64: what a partial accumulator belongs to: a pane by its start, or a window by its key."""
+WINDOW_KEY = "_window_start"
+"""int64: the window that a row of state belongs to, by its key (`windows/aligned.py`). Older state has this name."""
 
 WINDOW_START = "_window_start"
 WINDOW_END = "_window_end"

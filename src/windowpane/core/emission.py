@@ -43,8 +43,8 @@ class EmissionLog:
         self._last_us: int | None = None
 
     def note(self, changed: pa.RecordBatch) -> None:
-        """Remember changed (window start, keys)."""
-        self._pending.append(changed.select([c.WINDOW_START, *self._keys]))
+        """Remember changed (window, keys)."""
+        self._pending.append(changed.select([c.WINDOW_KEY, *self._keys]))
 
     def due(self, clock_us: int) -> bool:
         """Whether updates may be emitted now."""
@@ -61,8 +61,8 @@ class EmissionLog:
         return take(pending, first)
 
     def next_epochs(self, emitted: pa.RecordBatch) -> Int64s:
-        """The epoch of each (window start, keys) that is emitted now, counting up from 1; noted for the next time."""
-        names = [c.WINDOW_START, *self._keys]
+        """The epoch of each (window, keys) that is emitted now, counting up from 1; noted for the next time."""
+        names = [c.WINDOW_KEY, *self._keys]
         fresh = emitted.select(names).append_column(c.EPOCH, pa.array(np.ones(emitted.num_rows, np.int64)))
         known = self._emitted.rows()
         whole = fresh if known is None else concat([known, fresh])
@@ -73,12 +73,12 @@ class EmissionLog:
         self._emitted.replace(take(whole, first).set_column(len(names), c.EPOCH, pa.array(epochs)))
         return epochs[groups.ids[len(groups.ids) - emitted.num_rows :]]
 
-    def forget(self, closed_starts: Int64s) -> None:
+    def forget(self, closed: Int64s) -> None:
         """These windows are closed: nothing of them is emitted again."""
         for buffer in (self._pending, self._emitted):
             rows = buffer.rows()
             if rows is not None:
-                buffer.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_START), closed_starts)))
+                buffer.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_KEY), closed)))
 
     def state(self) -> tuple[dict[str, object], dict[str, pa.RecordBatch]]:
         return {"last_us": self._last_us}, self._pending.batches("pending") | self._emitted.batches("emitted")

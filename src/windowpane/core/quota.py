@@ -22,11 +22,11 @@ class GroupQuota:
 
     def __init__(self, max_groups: int, keys: Sequence[str]) -> None:
         self.max_groups = max_groups
-        self._names = [c.WINDOW_START, *keys]
+        self._names = [c.WINDOW_KEY, *keys]
         self._admitted = RowBuffer()
 
     def admit(self, pairs: pa.RecordBatch) -> Bools:
-        """For each (window start, keys): whether its group is, or becomes, one of the window's groups."""
+        """For each (window, keys): whether its group is, or becomes, one of the window's groups."""
         known = self._admitted.rows()
         offset = 0 if known is None else known.num_rows
         fresh = pairs.select(self._names)
@@ -34,19 +34,20 @@ class GroupQuota:
         assert whole is not None
         groups, first = group_rows([whole.column(name) for name in self._names], whole.num_rows)
         heads = take(whole, first)
-        allowed = _rank_within(int64s(heads, c.WINDOW_START)) < self.max_groups
+        allowed = _rank_within(int64s(heads, c.WINDOW_KEY)) < self.max_groups
         self._admitted.replace(select(heads, allowed))
         return allowed[groups.ids[offset:]]
 
-    def forget(self, closed_starts: Int64s) -> None:
+    def forget(self, closed: Int64s) -> None:
         """These windows are closed and need no quota any more."""
         rows = self._admitted.rows()
         if rows is not None:
-            self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_START), closed_starts)))
+            self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_KEY), closed)))
 
-    def starts(self) -> Int64s:
+    def windows(self) -> Int64s:
+        """Keys of the windows that have groups."""
         rows = self._admitted.rows()
-        return np.zeros(0, np.int64) if rows is None else np.unique(int64s(rows, c.WINDOW_START))
+        return np.zeros(0, np.int64) if rows is None else np.unique(int64s(rows, c.WINDOW_KEY))
 
     def batches(self) -> dict[str, pa.RecordBatch]:
         return self._admitted.batches("admitted")

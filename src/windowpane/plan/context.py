@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windowpane.config import Options, Stream, Transform
-from windowpane.core.windows import Hopping, Session, Tumbling
 from windowpane.errors import PlanError, Span
 from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.sql.query import BoundQuery, StreamRef
@@ -30,9 +29,9 @@ class PlanContext:
 
     @property
     def releases_in_order(self) -> bool:
-        """Sliding, count, state and plain rows are released by (ts, arrival); the other windows need no order."""
+        """Plain rows, and the rows of windows that need it, are released by (event time, arrival)."""
         window = self.bound.window
-        return window is None or not isinstance(window.spec, Tumbling | Hopping | Session)
+        return window is None or window.spec.ordered
 
     def error(
         self, code: str, message: str, hint: str, *, span: Span | None = None, key: str | None = None

@@ -1,33 +1,9 @@
-"""Short spellings of windows, emission and time that EXPLAIN and the summary share."""
+"""Short spellings of emission and time that EXPLAIN and the summary share."""
 
 from __future__ import annotations
 
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
 from windowpane.sql.query import Column, Emit, OrderKey
 from windowpane.time import format_duration
-
-
-def describe_window(spec: WindowSpec) -> str:
-    """`tumbling(10s)`, `hopping(1m, slide 5s)`, `sliding(10s, lookahead 5s)`, `count(10, step 2)`."""
-    match spec:
-        case Tumbling():
-            return f"tumbling({format_duration(spec.size_us)}{_offset(spec.offset_us)})"
-        case Hopping():
-            sizes = f"{format_duration(spec.size_us)}, slide {format_duration(spec.slide_us)}"
-            return f"hopping({sizes}{_offset(spec.offset_us)})"
-        case Session():
-            return f"session(gap {format_duration(spec.gap_us)})"
-        case Sliding():
-            ahead = "" if spec.lookahead_us is None else f", lookahead {format_duration(spec.lookahead_us)}"
-            return f"sliding({format_duration(spec.lookback_us)}{ahead})"
-        case Count():
-            return f"count({spec.count}, step {spec.step})"
-        case State():
-            return "state(single)" if spec.single else "state"
-
-
-def _offset(offset_us: int) -> str:
-    return f", offset {format_duration(offset_us)}" if offset_us else ""
 
 
 def describe_emit(emit: Emit) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.plan.describe import describe_columns, describe_emit, describe_order, describe_window
+from windowpane.plan.describe import describe_columns, describe_emit, describe_order
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.parts import SideRoute, describe_output
 from windowpane.plan.steps import TimeStep
@@ -98,7 +98,7 @@ class LogicalWindow(UnaryNode):
         window = self.window
         flags = {name: expr.text if expr else None for name, expr in _flags(window).items()}
         return shown(
-            window=describe_window(window.spec), partition_by=tuple(expr.text for expr in window.partition_by), **flags,
+            window=window.spec.describe(), partition_by=tuple(expr.text for expr in window.partition_by), **flags,
             allowed_lateness=format_duration(self.allowed_lateness_us) if self.allowed_lateness_us else None,
             carried=tuple(column.label for column in self.carried),
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
+from windowpane.core.windows import Sliding, WindowSpec
 from windowpane.errors import InternalError
 from windowpane.plan import logical, physical
 from windowpane.plan.guard import branch_error, result_error, row_error
@@ -13,15 +13,6 @@ from windowpane.plan.node import PlanNode, find
 from windowpane.plan.parts import Aggregation, WindowPlan
 from windowpane.plan.timing import Timing
 from windowpane.sql.query import Expr, GroupKey, Relation
-
-WINDOW_NODES: dict[type, type[physical.PhysicalWindow]] = {
-    Tumbling: physical.PhysicalTumblingWindow,
-    Hopping: physical.PhysicalHoppingWindow,
-    Session: physical.PhysicalSessionWindow,
-    Sliding: physical.PhysicalSlidingWindow,
-    Count: physical.PhysicalCountWindow,
-    State: physical.PhysicalStateWindow,
-}
 
 
 def lower(root: logical.LogicalSink, timing: Timing, relation: Relation) -> PlanNode:
@@ -65,7 +56,7 @@ class _Lowering:
             "_when" if window.when else None, "_open" if window.open else None, "_emit" if window.emit else None,
         )  # fmt: skip
         carried = tuple(column_use(column) for column in node.carried)
-        return WINDOW_NODES[type(window.spec)](self.released(node.child), plan, carried)
+        return physical.PhysicalWindow(self.released(node.child), plan, carried)
 
     def released(self, node: PlanNode) -> PlanNode:
         """Rows as the window gets them: projected, behind a watermark, duplicates taken out."""
@@ -100,7 +91,7 @@ class _Lowering:
         by_clock, spec = self.timing.mode == "processing_time", self._spec()
         aggregation = find(self.root, logical.LogicalAggregation)
         waiting = {
-            "window_end": by_clock and isinstance(spec, Tumbling | Hopping | Session),
+            "window_end": by_clock and spec is not None and spec.ends_by_time,
             "lookahead": self._deadlines() == "clock",
             "idle_timeout": self.timing.idle_timeout_us is not None,
             "emit_every": aggregation is not None and aggregation.emit.every_us is not None,

@@ -26,7 +26,7 @@ from windowpane.core.operators.stateful import StateWindow
 from windowpane.core.operators.streaming_aggregation import MergeAggregation, PartialAggregation
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
 from windowpane.core.side import Key
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
+from windowpane.core.windows import AlignedSpec, Count, Session, Sliding, State
 from windowpane.plan import parts, physical
 from windowpane.plan.node import PlanNode, find, walk
 from windowpane.plan.steps import time_source
@@ -129,12 +129,7 @@ def _watermark(root: PlanNode, streams: Collection[str], *, data_driven: bool) -
 
 def _slack_us(window: parts.WindowPlan | None) -> int:
     """How far behind the watermark a row may be and still count."""
-    match window.spec if window else None:
-        case Tumbling(size_us=width) | Hopping(size_us=width) | Session(gap_us=width):
-            assert window is not None
-            return width + window.allowed_lateness_us
-        case _:
-            return 0
+    return window.spec.slack_us() + window.allowed_lateness_us if window else 0
 
 
 def _window_operators(root: PlanNode, keys: tuple[Key, ...], schema: pa.Schema, *, broadcast: bool) -> list[Operator]:
@@ -156,11 +151,11 @@ def _streaming(
     window, max_groups, per_window = node.window, node.aggregation.max_groups, node.pane_us is None
     policy = _policy(node.aggregation.emit)
     match window.spec:
-        case Tumbling() | Hopping():
+        case AlignedSpec():
             aligned = AlignedPlan(window.spec, keys, window.allowed_lateness_us, max_groups, per_window=per_window)
             return [PartialAggregation(aligned, aggregator), MergeAggregation(aligned, aggregator, policy)]
-        case Session(gap_us=gap_us):
-            session = SessionPlan(gap_us, keys, window.allowed_lateness_us)
+        case Session():
+            session = SessionPlan(window.spec, keys, window.allowed_lateness_us)
             return [
                 PartialSessionAggregation(session, aggregator),
                 MergeSessionAggregation(session, aggregator, policy),
@@ -173,10 +168,10 @@ def _streaming(
 
 def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...], *, broadcast: bool = False) -> Operator:
     match window.spec:
-        case Tumbling() | Hopping():
+        case AlignedSpec():
             return AlignedRowWindow(AlignedPlan(window.spec, keys, window.allowed_lateness_us))
-        case Session(gap_us=gap_us):
-            return SessionRowWindow(SessionPlan(gap_us, keys, window.allowed_lateness_us))
+        case Session():
+            return SessionRowWindow(SessionPlan(window.spec, keys, window.allowed_lateness_us))
         case Sliding():
             return SlidingWindow(
                 window.spec, window.partition_by, keys, conditional=window.when is not None, broadcast=broadcast
@@ -185,6 +180,7 @@ def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...], *, broadcast: b
             return CountWindow(window.spec, window.partition_by)
         case State():
             return StateWindow(window.spec, window.partition_by)
+    raise AssertionError(f"no operator keeps the rows of {window.spec}")
 
 
 def _call(call: parts.PhysicalCall) -> Call:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from windowpane.core.windows import WindowSpec
-from windowpane.plan.describe import describe_emit, describe_window
+from windowpane.plan.describe import describe_emit
 from windowpane.plan.node import Properties, shown
 from windowpane.plan.timing import LateRule
 from windowpane.sql.query import Emit, Expr, Output
@@ -82,7 +82,7 @@ class WindowPlan:
 
     def properties(self) -> Properties:
         return shown(
-            window=describe_window(self.spec), partition_by=self.partition_by,
+            window=self.spec.describe(), partition_by=self.partition_by,
             when=self.when, open=self.open, emit_when=self.emit,
             allowed_lateness=format_duration(self.allowed_lateness_us) if self.allowed_lateness_us else None,
         )  # fmt: skip

@@ -166,6 +166,10 @@ class PhysicalWindow(UnaryNode):
     window: WindowPlan
     carried: tuple[ColumnUse, ...]
 
+    @property
+    def name(self) -> str:
+        return f"Physical{self.window.spec.kind.capitalize()}Window"
+
     def properties(self) -> Properties:
         return self.window.properties() | shown(carried=labels(self.carried))
 
@@ -178,36 +182,6 @@ class PhysicalRows(UnaryNode):
 
     def properties(self) -> Properties:
         return shown(carried=labels(self.carried))
-
-
-@dataclass(frozen=True)
-class PhysicalTumblingWindow(PhysicalWindow):
-    pass
-
-
-@dataclass(frozen=True)
-class PhysicalHoppingWindow(PhysicalWindow):
-    pass
-
-
-@dataclass(frozen=True)
-class PhysicalSessionWindow(PhysicalWindow):
-    pass
-
-
-@dataclass(frozen=True)
-class PhysicalSlidingWindow(PhysicalWindow):
-    pass
-
-
-@dataclass(frozen=True)
-class PhysicalCountWindow(PhysicalWindow):
-    pass
-
-
-@dataclass(frozen=True)
-class PhysicalStateWindow(PhysicalWindow):
-    pass
 
 
 @dataclass(frozen=True)
@@ -225,7 +199,7 @@ class PhysicalAggregation(UnaryNode):
 class PhysicalStreamingAggregation(UnaryNode):
     """Window and aggregation in one: state is accumulators, never rows (sliding: rows of the range only).
 
-    `pane_us`: hopping windows share panes of this width. None: one state per window, `panes` then says why.
+    `pane_us`: overlapping windows share panes of this width. None: one state per window, `panes` then says why.
     """
 
     window: WindowPlan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.core.windows import Hopping, Session, Sliding, Tumbling
 from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation, find_window
@@ -42,13 +41,13 @@ def place(root: PlanNode) -> Placement:
     dedupe = find(root, physical.PhysicalDedupe)
     if dedupe is not None:
         return _shared_with_dedupe(dedupe, window, keys)
-    if isinstance(window.spec, Tumbling | Hopping | Session):
+    if window.spec.per_group:
         return _by(keys) if keys else Placement(why_one="there are no groups")
     if window.partition_by:
         labels = {use.column: use.label for use in keys}
         names = tuple(labels.get(name, name) for name in window.partition_by)
         return Placement(window.partition_by, labels=names)
-    if isinstance(window.spec, Sliding) and keys:
+    if window.spec.triggered and keys:
         return _by(keys, broadcast=True)
     return Placement(why_one="the window is over the whole stream")
 
@@ -56,7 +55,7 @@ def place(root: PlanNode) -> Placement:
 def _shared_with_dedupe(dedupe: physical.PhysicalDedupe, window: WindowPlan, keys: tuple[ColumnUse, ...]) -> Placement:
     """By the columns that dedupe compares too: rows that agree in either key agree in these, and meet in one shard."""
     compared = {use.column: use.label for use in dedupe.keys}
-    if isinstance(window.spec, Tumbling | Hopping | Session):
+    if window.spec.per_group:
         shared = tuple(use for use in keys if use.column in compared)
         names, labels = tuple(use.name for use in shared), tuple(use.label for use in shared)
     else:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from windowpane.config import REINJECT, SideKind
-from windowpane.core.windows import Hopping, Tumbling
 from windowpane.errors import nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
-from windowpane.plan.describe import describe_window
 from windowpane.plan.timing import Timing
 from windowpane.sql.query import Expr, GroupKey
 
@@ -19,8 +17,8 @@ def check_max_groups(context: PlanContext) -> None:
         return
     if bound.kind != "aggregate" or not bound.keys:
         reason = "the query has no groups"
-    elif bound.window and not isinstance(bound.window.spec, Tumbling | Hopping):
-        reason = f"{describe_window(bound.window.spec)} is not a window that all groups share"
+    elif bound.window and not bound.window.spec.shared_bounds:
+        reason = f"{bound.window.spec.describe()} is not a window that all groups share"
     else:
         return
     raise context.error(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
 from windowpane.plan.build import Plan
 from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalEventTime, LogicalSink, LogicalSource
 from windowpane.plan.node import find, walk
@@ -81,29 +80,7 @@ def _window(query: BoundQuery) -> str:
         return "none: each row on its own"
     partition = ", ".join(expr.text for expr in query.window.partition_by)
     when = f", triggered where {query.window.when.text}" if query.window.when else ""
-    return _window_words(query.window.spec) + when + (f", for each {partition}" if partition else "")
-
-
-def _window_words(spec: WindowSpec) -> str:
-    match spec:
-        case Tumbling():
-            return f"tumbling, {format_duration(spec.size_us)} each{_offset(spec.offset_us)}"
-        case Hopping():
-            size, slide = format_duration(spec.size_us), format_duration(spec.slide_us)
-            return f"hopping, {size} long, a new one every {slide}{_offset(spec.offset_us)}"
-        case Session():
-            return f"session, ends after {format_duration(spec.gap_us)} without a row"
-        case Sliding():
-            ahead = f" and {format_duration(spec.lookahead_us)} after" if spec.lookahead_us is not None else ""
-            return f"sliding, for each row the rows of the {format_duration(spec.lookback_us)} before{ahead}"
-        case Count():
-            return f"count, the last {spec.count} rows at every {spec.step} rows"
-        case State():
-            return "state, from one matching row to the next" if spec.single else "state, from opening to emitting row"
-
-
-def _offset(offset_us: int) -> str:
-    return f", shifted by {format_duration(offset_us)}" if offset_us else ""
+    return query.window.spec.words() + when + (f", for each {partition}" if partition else "")
 
 
 def _groups(plan: Plan) -> str:
@@ -124,15 +101,10 @@ def _computes(query: BoundQuery) -> str:
 def _emits(query: BoundQuery) -> str:
     if query.kind == "plain":
         return "each row when the watermark passes it"
-    spec = query.window.spec if query.window else None
     what = "the window's rows" if query.kind == "rows" else "one row per group"
-    match spec:
-        case Sliding(lookahead_us=None):
-            return f"{what}, for each row as it is released"
-        case Sliding():
-            return f"{what}, for each row once the time after it has passed"
-        case Count() | State():
-            return f"{what}, when the window is complete"
+    emitted = query.window.spec.emitted() if query.window else None
+    if emitted is not None:
+        return f"{what}, {emitted}"
     return _emits_at(query.emit, what)
 
 

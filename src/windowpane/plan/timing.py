@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 
 from windowpane.errors import Span
 from windowpane.plan.context import PlanContext
-from windowpane.plan.describe import describe_window
 
 TimeMode: TypeAlias = Literal["event_time", "processing_time"]
 LateRule: TypeAlias = Literal["window", "row"]
@@ -97,7 +96,7 @@ def _allowed_lateness(context: PlanContext) -> int:
     lateness_us = context.transform.allowed_lateness_us if in_sql is None else in_sql
     if lateness_us is None or not context.releases_in_order:
         return lateness_us or 0
-    what = f"the window {describe_window(bound.window.spec)}" if bound.window else "a query without a window"
+    what = f"the window {bound.window.spec.describe()}" if bound.window else "a query without a window"
     raise context.error(
         "LATENESS_NOT_ALLOWED", f"allowed lateness does not go with {what}: its rows are released in time order",
         "raise the watermark's lag instead: `WATERMARK (LAG …)`, `watermark_lag` or `eventtime.late_tolerance`",

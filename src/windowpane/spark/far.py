@@ -147,7 +147,7 @@ class Shard:
             "held_by": watermark.tracker.holding(clock_us) if watermark else None,
             "watermarks": watermark.watermarks_emitted if watermark else 0,
             "open_windows": sum(operator.open_count() for operator in self._operators),
-            "open_stretches": [part for operator in self._operators for part in operator.open_stretches()],
+            "open_runs": [part for operator in self._operators for part in operator.open_runs()],
             "state_bytes": self._state_bytes(),
         }
 

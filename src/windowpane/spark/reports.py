@@ -79,7 +79,7 @@ class Reports:
 
 def open_windows(metas: Metas) -> int:
     """Windows that are open: those that shards share once, those of single groups added up."""
-    shared = [first + step * np.arange(count) for meta in metas for first, step, count in meta["open_stretches"]]
+    shared = [first + step * np.arange(count) for meta in metas for first, step, count in meta["open_runs"]]
     own = sum(int(meta["open_windows"]) for meta in metas)
     return own + (len(np.unique(np.concatenate(shared))) if shared else 0)
 

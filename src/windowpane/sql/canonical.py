@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling
 from windowpane.sql.query import BoundQuery, Emit, Relation, UnionBranch, Watermark, Window
 from windowpane.sql.types import quoted
 from windowpane.time import format_duration
@@ -66,27 +65,11 @@ def _window(window: Window | None) -> tuple[list[str], str]:
         return [], ""
     spec = window.spec
     over = _over(window)
-    if isinstance(spec, Count):
-        return [f"countwindow({spec.count}, {spec.step}){over}"], ""
-    if isinstance(spec, State):
-        conditions = ", ".join(expr.text for expr in (window.open, window.emit) if expr)
-        return [f"statewindow({conditions}){over}"], ""
+    if not spec.parts:
+        conditions = (expr.text for expr in (window.open, window.emit) if expr)
+        return [f"{spec.kind}window({', '.join([*map(str, spec.arguments()), *conditions])}){over}"], ""
     on = f" ON {window.on.text}" if window.on else ""
-    return [], f"WINDOW {describe_window(spec)}{over}{on}"
-
-
-def describe_window(spec: Tumbling | Hopping | Session | Sliding) -> str:
-    """A window as in the WINDOW clause."""
-    if isinstance(spec, Tumbling):
-        parts = {"SIZE": spec.size_us, "OFFSET": spec.offset_us or None}
-    elif isinstance(spec, Hopping):
-        parts = {"SIZE": spec.size_us, "SLIDE": spec.slide_us, "OFFSET": spec.offset_us or None}
-    elif isinstance(spec, Session):
-        parts = {"GAP": spec.gap_us}
-    else:
-        parts = {"LOOKBACK": spec.lookback_us, "LOOKAHEAD": spec.lookahead_us}
-    shown = ", ".join(f"{name} '{format_duration(us)}'" for name, us in parts.items() if us is not None)
-    return f"{type(spec).__name__.upper()} ({shown})"
+    return [], f"WINDOW {spec.clause()}{over}{on}"
 
 
 def _over(window: Window) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from windowpane.core.windows import Hopping, Session, Sliding, Tumbling, WindowSpec
+from windowpane.core.windows import KINDS, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.dialect import parse_expression
 from windowpane.sql.intervals import EXAMPLES, read_interval
@@ -16,14 +15,6 @@ from windowpane.sql.query import Emit, Watermark
 from windowpane.sql.source import SourceText, nesting
 from windowpane.sql.statement import WindowSyntax
 from windowpane.sql.window_functions import over
-
-FORMS = {
-    "TUMBLING": "TUMBLING (SIZE 10 SECONDS[, OFFSET 1 SECOND])",
-    "HOPPING": "HOPPING (SIZE 1 MINUTE, SLIDE 10 SECONDS[, OFFSET 1 SECOND])",
-    "SESSION": "SESSION (GAP 30 SECONDS)",
-    "SLIDING": "SLIDING (LOOKBACK 10 SECONDS[, LOOKAHEAD 5 SECONDS])",
-}
-"""The windows of the clause and how each is written."""
 
 WATERMARK_FORM = "WATERMARK (LAG 5 SECONDS[, ALLOWED LATENESS 1 MINUTE])"
 EMIT_FORMS = "EMIT ON WINDOW CLOSE, EMIT ON UPDATE or EMIT EVERY 10 SECONDS"
@@ -36,49 +27,52 @@ class _Form:
     owner: str
     text: str
     required: tuple[str, ...]
-    optional: tuple[str, ...]
+    allowed: tuple[str, ...]
+    zero: tuple[str, ...] = ()
+    """Parts that may be zero."""
+    signed: tuple[str, ...] = ()
+    """Parts that may be negative."""
+
+    @classmethod
+    def of(cls, kind: type[WindowSpec]) -> _Form:
+        parts = kind.parts
+        return cls(
+            kind.kind.upper(), kind.clause_form(), kind.required(), tuple(part.name for part in parts),
+            tuple(part.name for part in parts if part.zero), tuple(part.name for part in parts if part.signed),
+        )  # fmt: skip
 
 
-_PARTS = {
-    "TUMBLING": _Form("TUMBLING", FORMS["TUMBLING"], ("SIZE",), ("OFFSET",)),
-    "HOPPING": _Form("HOPPING", FORMS["HOPPING"], ("SIZE", "SLIDE"), ("OFFSET",)),
-    "SESSION": _Form("SESSION", FORMS["SESSION"], ("GAP",), ()),
-    "SLIDING": _Form("SLIDING", FORMS["SLIDING"], ("LOOKBACK",), ("LOOKAHEAD",)),
-    "WATERMARK": _Form("WATERMARK", WATERMARK_FORM, (), ("LAG", "ALLOWED LATENESS")),
-}
+_LAG = ("LAG", "ALLOWED LATENESS")
+_WATERMARK = _Form("WATERMARK", WATERMARK_FORM, (), _LAG, zero=_LAG)
 _SYNONYMS = {"ADVANCE BY": "SLIDE", "ADVANCE": "SLIDE"}
-_MAY_BE_ZERO = ("LOOKAHEAD", "LAG", "ALLOWED LATENESS", "OFFSET")
+
+
+def _clause_kinds() -> dict[str, type[WindowSpec]]:
+    """The windows of the clause by their names there."""
+    return {name.upper(): kind for name, kind in KINDS.items() if kind.parts}
 
 
 def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
     """`WINDOW kind (…) [OVER (…)] [ON expr]`."""
-    kind = tokens[1].text.upper()
+    name, kinds = tokens[1].text.upper(), _clause_kinds()
     span = Span(tokens[0].start, tokens[-1].end + 1)
     if tokens[2:] and tokens[2].token_type == TokenType.ALIAS:
-        hint = f"a window is one of: {'; '.join(FORMS.values())}"
+        hint = f"a window is one of: {'; '.join(kind.clause_form() for kind in kinds.values())}"
         raise source.error("UNSUPPORTED_SYNTAX", "named windows (WINDOW w AS …) are not supported", hint, at=tokens[1])
-    if kind not in FORMS:
-        hint = f"kinds are: {nearest(kind, FORMS)}; count and state windows are functions in GROUP BY"
+    if name not in kinds:
+        hint = f"kinds are: {nearest(name, kinds)}; count and state windows are functions in GROUP BY"
         raise source.error("UNKNOWN_WINDOW", f"unknown window `{tokens[1].text}`", hint, at=tokens[1])
-    inner, rest = _parenthesised(source, tokens[2:], FORMS[kind])
-    parts = _read_parts(source, inner, tokens[1], _PARTS[kind])
-    window = WindowSyntax(_BUILDERS[kind](parts), kind, span)
-    return _with_over_and_on(source, window, rest)
-
-
-_BUILDERS: dict[str, Callable[[dict[str, int]], WindowSpec]] = {
-    "TUMBLING": lambda parts: Tumbling(parts["SIZE"], parts.get("OFFSET", 0)),
-    "HOPPING": lambda parts: Hopping(parts["SIZE"], parts["SLIDE"], parts.get("OFFSET", 0)),
-    "SESSION": lambda parts: Session(parts["GAP"]),
-    "SLIDING": lambda parts: Sliding(parts["LOOKBACK"], parts.get("LOOKAHEAD")),
-}
+    form = _Form.of(kinds[name])
+    inner, rest = _parenthesised(source, tokens[2:], form.text)
+    spec = kinds[name].build(_read_parts(source, inner, tokens[1], form))
+    return _with_over_and_on(source, WindowSyntax(spec, name, span), rest)
 
 
 def read_watermark(source: SourceText, tokens: list[Token]) -> Watermark:
     """`WATERMARK (LAG …[, ALLOWED LATENESS …])`, in either order."""
     inner, rest = _parenthesised(source, tokens[1:], WATERMARK_FORM)
     _nothing_left(source, rest, WATERMARK_FORM)
-    parts = _read_parts(source, inner, tokens[0], _PARTS["WATERMARK"])
+    parts = _read_parts(source, inner, tokens[0], _WATERMARK)
     span = Span(tokens[0].start, tokens[-1].end + 1)
     return Watermark(parts.get("LAG"), parts.get("ALLOWED LATENESS"), span)
 
@@ -101,14 +95,14 @@ def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
 def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token]) -> WindowSyntax:
     if rest and rest[0].token_type == TokenType.OVER:
         _, after = _parenthesised(source, rest[1:], "OVER (PARTITION BY k)")
-        if not isinstance(window.spec, Sliding):
+        if not window.spec.partitioned:
             hint = "leave OVER out and put the columns into GROUP BY"
             raise source.error("OVER_NOT_ALLOWED", f"{window.spelling} takes no OVER", hint, at=rest[0])
         window, rest = over(source, window, _parse_over(source, rest[: len(rest) - len(after)])), after
     if not rest:
         return window
     if rest[0].token_type != TokenType.ON:
-        _nothing_left(source, rest, f"{FORMS[window.spelling]} ON ts")
+        _nothing_left(source, rest, f"{window.spec.clause_form()} ON ts")
     if len(rest) == 1:
         raise source.error("SYNTAX", "ON needs an expression", "write ON ts", at=rest[0])
     _only_one_on(source, rest)
@@ -158,13 +152,13 @@ def _read_parts(source: SourceText, tokens: list[Token], owner: Token, form: _Fo
     """`NAME interval, …` as microseconds by name."""
     found: dict[str, int] = {}
     for part in _split_parts(source, tokens, owner, form.text):
-        if part.name not in form.required + form.optional:
-            hint = f"it takes {nearest(part.name, form.required + form.optional)}: {form.text}"
+        if part.name not in form.allowed:
+            hint = f"it takes {nearest(part.name, form.allowed)}: {form.text}"
             raise source.error("UNKNOWN_OPTION", f"{form.owner} has no `{part.word.text}`", hint, at=part.word)
         if part.name in found:
             raise source.error("DUPLICATE_CLAUSE", f"a second {part.name}", f"write {form.text}", at=part.word)
         us = read_interval(source, part.value, part.name, part.word)
-        found[part.name] = us if part.name == "OFFSET" else _positive(source, us, part.name, part.value)
+        found[part.name] = _checked(source, us, part, form)
     missing = [name for name in form.required if name not in found]
     if missing or not found:
         lacks = " and ".join(missing) or "LAG or ALLOWED LATENESS"
@@ -193,11 +187,17 @@ def _part(tokens: list[Token]) -> _Part:
     return _Part(_SYNONYMS.get(name, name), tokens[0], tokens[words:])
 
 
+def _checked(source: SourceText, us: int, part: _Part, form: _Form) -> int:
+    if part.name in form.signed or (us == 0 and part.name in form.zero):
+        return us
+    return _positive(source, us, part.name, part.value)
+
+
 def _positive(source: SourceText, us: int, what: str, tokens: list[Token]) -> int:
     span = Span(tokens[0].start, tokens[-1].end + 1)
     if us < 0:
         raise _refuse(source, "NEGATIVE_ARGUMENT", f"{what} must not be negative", span)
-    if us == 0 and what not in _MAY_BE_ZERO:
+    if us == 0:
         raise _refuse(source, "ZERO_ARGUMENT", f"{what} must not be zero", span)
     return us
 

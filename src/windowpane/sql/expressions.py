@@ -14,7 +14,7 @@ from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.refusals import refuse_syntax
 from windowpane.sql.scope import Scope, mark_variables, name_node
 from windowpane.sql.source import SourceText
-from windowpane.sql.window_functions import FLINK_AUXILIARY, SIGNATURES, window_name
+from windowpane.sql.window_functions import FLINK_AUXILIARY, signature, window_name
 
 
 def function_name(node: exp.Expr) -> str | None:
@@ -58,7 +58,7 @@ def _refuse_window_function(source: SourceText, node: exp.Expr, name: str) -> No
     if name in FLINK_AUXILIARY:
         hint = f"write {FLINK_AUXILIARY[name]}"
         raise source.error("FLINK_AUXILIARY", f"`{name}` is not supported", hint, at=node)
-    hint = f"write GROUP BY {SIGNATURES[name]} as an item of its own, and select window_start, window_end"
+    hint = f"write GROUP BY {signature(name)} as an item of its own, and select window_start, window_end"
     raise source.error("WINDOW_OUTSIDE_GROUP_BY", f"`{name}` can stand in GROUP BY only", hint, at=node)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from windowpane.core.windows import Sliding
 from windowpane.errors import Span, SqlError
 from windowpane.sql.aggregates import CallSyntax, aggregate_name, read_call, result_type
 from windowpane.sql.dialect import render
@@ -97,7 +96,7 @@ class OutputBinder:
             owner = next(source.alias for source in self.rows.scope.sources if name in source.names)
             message = f"`{name}` is both the window's and a column of `{owner}`"
             raise self.source.error("AMBIGUOUS_COLUMN", message, f"the column is {owner}.{name}", at=part)
-        if name == "trigger_time" and not isinstance(self.window.spec, Sliding):
+        if name == "trigger_time" and not self.window.spec.triggered:
             hint = "only sliding windows have triggers; use window_start or window_end"
             raise self.source.error(
                 "PSEUDO_COLUMN_WITHOUT_WINDOW", "`trigger_time` needs a sliding window", hint, at=part

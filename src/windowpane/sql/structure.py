@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from windowpane.core.windows import Count, Sliding, State
 from windowpane.errors import Span
 from windowpane.sql.aggregates import aggregate_name
 from windowpane.sql.query import QueryKind
 from windowpane.sql.statement import SelectStmt
 
 EXAMPLE = "add one: GROUP BY tumblingwindow('ss', 10), or WINDOW TUMBLING (SIZE 10 SECONDS)"
-_BY_ROW = {Sliding: "sliding", Count: "count", State: "state"}
 
 
 def check_structure(stmt: SelectStmt, kind: QueryKind, aggregate: Span | None) -> None:
@@ -43,9 +41,8 @@ def _has_aggregate(stmt: SelectStmt) -> bool:
 def _check_watermark(stmt: SelectStmt) -> None:
     if stmt.watermark is None or stmt.watermark.allowed_lateness_us is None:
         return
-    word = "plain queries" if stmt.window is None else _BY_ROW.get(type(stmt.window.spec), "")
-    if word:
-        named = word if stmt.window is None else f"{word} windows"
+    if stmt.window is None or stmt.window.spec.ordered:
+        named = "plain queries" if stmt.window is None else f"{stmt.window.spec.kind} windows"
         message = f"{named} have no ALLOWED LATENESS: rows are released in order of their time"
         hint = "use a larger LAG: rows that come later than it are late"
         raise stmt.source.error("ALLOWED_LATENESS_NOT_ALLOWED", message, hint, at=stmt.watermark.span)
@@ -60,10 +57,11 @@ def _check_emit(stmt: SelectStmt, kind: QueryKind) -> None:
         raise error("EMIT_WITHOUT_WINDOW", "EMIT needs a window", EXAMPLE, at=emit.span)
     if emit.mode == "close":
         return
-    word = _BY_ROW.get(type(stmt.window.spec))
-    if word:
+    if stmt.window.spec.ordered:
         hint = "each of its windows is emitted once; leave EMIT out"
-        raise error("EMIT_NOT_ALLOWED", f"{word} windows take EMIT ON WINDOW CLOSE only", hint, at=emit.span)
+        raise error(
+            "EMIT_NOT_ALLOWED", f"{stmt.window.spec.kind} windows take EMIT ON WINDOW CLOSE only", hint, at=emit.span
+        )
     if kind == "rows":
         hint = "rows do not change; leave EMIT out"
         raise error(

@@ -7,18 +7,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from windowpane.core.windows import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
+from windowpane.core.windows import KINDS, Count, Hopping, Session, State, Tumbling, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.intervals import EXAMPLES, node_to_us
 from windowpane.sql.source import SourceText
 from windowpane.sql.statement import WindowSyntax
 from windowpane.time import MAX_US, UNIT_US
 
-SIGNATURES = {
-    "tumblingwindow": "tumblingwindow('ss', size)",
-    "hoppingwindow": "hoppingwindow('ss', size, slide)",
-    "sessionwindow": "sessionwindow('ss', gap)",
-    "slidingwindow": "slidingwindow('ss', lookback[, lookahead])",
+_FORMS = {
     "countwindow": "countwindow(n[, step])",
     "statewindow": "statewindow(open[, emit])",
     "window": "window(ts, '10 seconds'[, '5 seconds'[, '1 second']])",
@@ -27,9 +23,8 @@ SIGNATURES = {
     "hop": "HOP(ts, slide, size)",
     "session": "SESSION(ts, gap)",
 }
-"""Every window function and how it is called."""
+"""Window functions that are not made from the parts of their kind, and how each is called."""
 
-_TAKES_OVER = ("slidingwindow", "countwindow", "statewindow")
 FLINK_AUXILIARY = {
     f"{kind}_{part}": f"window_{part}" if part in ("start", "end") else "window_end"
     for kind in ("tumble", "hop", "session")
@@ -38,11 +33,22 @@ FLINK_AUXILIARY = {
 """Flink's functions for a window's bounds, and the pseudo-columns that stand for them here."""
 
 
+def _kind(name: str) -> type[WindowSpec] | None:
+    """The kind whose own function this is: `tumblingwindow` is that of `tumbling`."""
+    return KINDS.get(name.removesuffix("window")) if name.endswith("window") else None
+
+
+def signature(name: str) -> str | None:
+    """How a window function is called, None where there is no such function."""
+    kind = _kind(name)
+    return _FORMS.get(name) or (kind.function_form() if kind and kind.parts else None)
+
+
 def window_name(node: exp.Expr | None) -> str | None:
     """The window function a node calls (under its OVER too), None when it calls none."""
     if isinstance(node, exp.Window):
         node = node.this
-    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in SIGNATURES:
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and signature(node.this.lower()):
         return node.this.lower()
     return None
 
@@ -52,8 +58,8 @@ def read_window(source: SourceText, node: exp.Expr) -> WindowSyntax:
     name = window_name(node)
     assert name is not None
     call = node.this if isinstance(node, exp.Window) else node
-    arguments = _Arguments(source, name, call, tuple(call.expressions))
-    window = _READERS[name](arguments)
+    arguments = _Arguments(source, name, signature(name) or "", call, tuple(call.expressions))
+    window = _READERS.get(name, _by_parts)(arguments)
     return _with_over(source, name, window, node) if isinstance(node, exp.Window) else window
 
 
@@ -63,6 +69,7 @@ class _Arguments:
 
     source: SourceText
     name: str
+    form: str
     call: exp.Expr
     given: Sequence[exp.Expr]
 
@@ -71,7 +78,7 @@ class _Arguments:
             wanted = " or ".join(str(number) for number in allowed)
             plural = "" if allowed[-1] == 1 else "s"
             message = f"{self.name} takes {wanted} argument{plural}, not {len(self.given)}"
-            raise self.source.error("WINDOW_ARITY", message, f"write {SIGNATURES[self.name]}", at=self.call)
+            raise self.source.error("WINDOW_ARITY", message, f"write {self.form}", at=self.call)
 
     def unit(self) -> int:
         node = self.given[0]
@@ -88,9 +95,7 @@ class _Arguments:
         node = self.given[index]
         if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
             message = f"{what} must not be negative: `-{node.this.name}`"
-            raise self.source.error(
-                "NEGATIVE_ARGUMENT", message, f"write {SIGNATURES[self.name]}", at=_with_sign(self, node)
-            )
+            raise self.source.error("NEGATIVE_ARGUMENT", message, f"write {self.form}", at=_with_sign(self, node))
         if not isinstance(node, exp.Literal):
             raise self.bad("NOT_A_LITERAL", node, f"{what} must be a whole number written out")
         if node.is_string:
@@ -103,11 +108,11 @@ class _Arguments:
         node = self.given[index]
         us = node_to_us(node)
         if us is None:
-            hint = f"write it like {EXAMPLES}, as in {SIGNATURES[self.name]}"
+            hint = f"write it like {EXAMPLES}, as in {self.form}"
             raise self.bad("BAD_INTERVAL", node, f"{what} must be a duration", hint)
         if us < 0 and not signed:
             message = f"{what} must not be negative"
-            raise self.source.error("NEGATIVE_ARGUMENT", message, f"write {SIGNATURES[self.name]}", at=node)
+            raise self.source.error("NEGATIVE_ARGUMENT", message, f"write {self.form}", at=node)
         return us if signed else self.positive(us, what, node)
 
     def positive(self, value: int, what: str, node: exp.Expr, *, zero: bool = False) -> int:
@@ -118,7 +123,7 @@ class _Arguments:
         return value
 
     def bad(self, code: str, node: exp.Expr, message: str, hint: str | None = None) -> SqlError:
-        return self.source.error(code, message, hint or f"write {SIGNATURES[self.name]}", at=node)
+        return self.source.error(code, message, hint or f"write {self.form}", at=node)
 
     def window(self, spec: WindowSpec, **expressions: exp.Expr | None) -> WindowSyntax:
         return WindowSyntax(spec, self.name, self.source.span(self.call), **expressions)  # type: ignore[arg-type]
@@ -136,28 +141,16 @@ def _units(name: str) -> str:
     return nearest(name, UNIT_US)
 
 
-def _tumblingwindow(call: _Arguments) -> WindowSyntax:
-    call.count(2)
-    return call.window(Tumbling(call.number(1, "size", call.unit())))
-
-
-def _hoppingwindow(call: _Arguments) -> WindowSyntax:
-    call.count(3)
+def _by_parts(call: _Arguments) -> WindowSyntax:
+    """A kind's own function: the unit, then the parts in their order as whole numbers of it."""
+    kind = _kind(call.name)
+    assert kind is not None
+    parts = [part for part in kind.parts if part.in_function]
+    call.count(*range(1 + len(kind.required()), 2 + len(parts)))
     unit = call.unit()
-    return call.window(Hopping(call.number(1, "size", unit), call.number(2, "slide", unit)))
-
-
-def _sessionwindow(call: _Arguments) -> WindowSyntax:
-    call.count(2)
-    return call.window(Session(call.number(1, "gap", call.unit())))
-
-
-def _slidingwindow(call: _Arguments) -> WindowSyntax:
-    call.count(2, 3)
-    unit = call.unit()
-    lookback = call.number(1, "lookback", unit)
-    lookahead = call.number(2, "lookahead", unit, zero=True) if len(call.given) == 3 else None
-    return call.window(Sliding(lookback, lookahead))
+    given = enumerate(parts[: len(call.given) - 1], 1)
+    numbers = {part.name: call.number(at, part.name.lower(), unit, zero=part.zero) for at, part in given}
+    return call.window(kind.build(numbers))
 
 
 def _countwindow(call: _Arguments) -> WindowSyntax:
@@ -200,10 +193,6 @@ def _hop(call: _Arguments) -> WindowSyntax:
 
 
 _READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
-    "tumblingwindow": _tumblingwindow,
-    "hoppingwindow": _hoppingwindow,
-    "sessionwindow": _sessionwindow,
-    "slidingwindow": _slidingwindow,
     "countwindow": _countwindow,
     "statewindow": _statewindow,
     "window": _window,
@@ -215,8 +204,9 @@ _READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
 
 
 def _with_over(source: SourceText, name: str, window: WindowSyntax, node: exp.Window) -> WindowSyntax:
-    if name not in _TAKES_OVER:
-        hint = f"leave OVER out and put the columns into GROUP BY; {', '.join(_TAKES_OVER)} take it"
+    if not window.spec.partitioned:
+        takers = ", ".join(f"{kind.kind}window" for kind in KINDS.values() if kind.partitioned)
+        hint = f"leave OVER out and put the columns into GROUP BY; {takers} take it"
         raise source.error("OVER_NOT_ALLOWED", f"{name} takes no OVER", hint, at=node)
     return over(source, window, node)
 
@@ -233,7 +223,7 @@ def over(source: SourceText, window: WindowSyntax, node: exp.Window) -> WindowSy
     ):
         hint = "write OVER (PARTITION BY k), OVER (WHEN condition) or both"
         raise source.error("BAD_OVER", f"OVER of {window.spelling} takes PARTITION BY and WHEN only", hint, at=node)
-    if when is not None and not isinstance(window.spec, Sliding):
+    if when is not None and not window.spec.triggered:
         raise source.error(
             "BAD_OVER", "only slidingwindow takes OVER (WHEN …)", "put the condition into WHERE", at=when
         )

@@ -1,4 +1,4 @@
-"""What operators over aligned windows (tumbling, hopping) share: the plan, and which rows have no open window."""
+"""What operators over aligned windows share: the plan, and which rows have no open window."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from windowpane.core.frames import Frame, SideRows
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import int64s, select
 from windowpane.core.side import Key
-from windowpane.core.windows.panes import AlignedWindows
-from windowpane.core.windows.spec import Hopping, Tumbling
+from windowpane.core.windows import AlignedSpec, AlignedWindows
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class AlignedPlan:
     """What both halves must agree on."""
 
-    spec: Tumbling | Hopping
+    spec: AlignedSpec
     keys: tuple[Key, ...]
     allowed_lateness_us: int = 0
     max_groups: int | None = None
@@ -34,25 +34,29 @@ class AlignedPlan:
 
     @cached_property
     def windows(self) -> AlignedWindows:
-        """The windows as the state sees them."""
-        return AlignedWindows.of(self.spec)
+        return self.spec.windows()
 
     @property
     def shared_panes(self) -> bool:
         """State per pane, shared by all windows over it. Quotas are per window, and so need state per window."""
-        return isinstance(self.spec, Tumbling) or (self.max_groups is None and not self.per_window)
+        return not self.spec.overlapping() or (self.max_groups is None and not self.per_window)
+
+    @property
+    def whole_windows(self) -> bool:
+        """Whether the state's unit is a window, whose key names it, and not a pane of several windows."""
+        return not self.shared_panes or self.windows.whole_panes
 
     @property
     def key_names(self) -> list[str]:
         return [key.name for key in self.keys]
 
-    def closes_at(self, starts: Int64s) -> Int64s:
-        """The watermark at which each window is closed."""
-        return starts + self.windows.size_us + self.allowed_lateness_us
+    def closed(self, keys: Int64s, watermark_us: int) -> Bools:
+        """Which windows the watermark has closed: all that end `allowed_lateness` or more before it."""
+        return self.windows.bounds(keys)[1] <= watermark_us - self.allowed_lateness_us
 
-    def open_from(self, watermark_us: int) -> int:
-        """The first instant that is in a window which the watermark has not closed."""
-        return self.windows.next_start(watermark_us - self.windows.size_us - self.allowed_lateness_us)
+    def late(self, ts: Int64s, watermark_us: int) -> Bools:
+        """Rows all of whose windows the watermark has closed."""
+        return ts < self.windows.open_from(watermark_us - self.allowed_lateness_us)
 
 
 class AlignedIntake(Operator):
@@ -71,15 +75,15 @@ class AlignedIntake(Operator):
             rows, ts = select(rows, ~gap), ts[~gap]
         if self.watermark_us is None:
             return rows, []
-        late = ts < self.plan.open_from(self.watermark_us)
+        late = self.plan.late(ts, self.watermark_us)
         if not late.any():
             return rows, []
         self.counts.late += int(late.sum())
         return select(rows, ~late), [SideRows(self._late(select(rows, late)))]
 
     def _late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        missed = self._windows.last_start(int64s(rows, c.TS))
+        start, end = self._windows.bounds(self._windows.last_key(int64s(rows, c.TS)))
         return side.side_batch(
             "late", side.LATE_WINDOW, rows, clock_us=self.clock_us, watermark_us=self.watermark_us,
-            keys=self.plan.keys, window_start=missed, window_end=missed + self._windows.size_us,
+            keys=self.plan.keys, window_start=start, window_end=end,
         )  # fmt: skip

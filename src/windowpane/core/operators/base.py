@@ -130,9 +130,9 @@ class Operator:
         """
         return 0
 
-    def open_stretches(self) -> list[list[int]]:
-        """Starts of open windows that all groups share, as `stretches`: groups of one window live in several shards,
-        so these cannot be counted shard by shard.
+    def open_runs(self) -> list[list[int]]:
+        """Keys of the open windows that all groups share, as `arithmetic_runs`. The groups of one window live in
+        several shards, so adding up the shards' counts would count it several times.
         """
         return []
 

@@ -15,8 +15,8 @@ from windowpane.core.groups import group_rows
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.row_windows import window_rows
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.windows import Count
 from windowpane.core.windows.ranges import expand
-from windowpane.core.windows.spec import Count
 
 Int64s = npt.NDArray[np.int64]
 

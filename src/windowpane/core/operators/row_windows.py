@@ -13,8 +13,8 @@ from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.session_aggregation import SessionPlan
 from windowpane.core.rows import RowBuffer, int64s, select, take
-from windowpane.core.windows.ranges import stretches
-from windowpane.core.windows.sessions import Segments, segment
+from windowpane.core.windows.ranges import arithmetic_runs
+from windowpane.core.windows.session import Segments, segment
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ def window_rows(
 
 
 class AlignedRowWindow(AlignedIntake):
-    """Tumbling and hopping windows of rows."""
+    """Aligned windows of rows."""
 
     def __init__(self, plan: AlignedPlan) -> None:
         super().__init__(plan)
@@ -67,33 +67,32 @@ class AlignedRowWindow(AlignedIntake):
         rows = self._rows.rows()
         if rows is None:
             return []
-        positions, starts = self._windows.windows_of(int64s(rows, c.TS))
-        closes = self.plan.closes_at(starts)
-        due = np.ones(len(starts), bool) if watermark_us is None else closes <= watermark_us
+        positions, keys = self._windows.windows_of(int64s(rows, c.TS))
+        due = np.ones(len(keys), bool) if watermark_us is None else self.plan.closed(keys, watermark_us)
         if self._closed_us is not None:
-            due &= closes > self._closed_us
+            due &= ~self.plan.closed(keys, self._closed_us)
         if not due.any():
             return []
-        positions, starts = positions[due], starts[due]
-        order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.TS)[positions], starts))
-        positions, starts = positions[order], starts[order]
-        index = np.cumsum(np.concatenate([[False], starts[1:] != starts[:-1]]))
-        return [window_rows(rows, positions, index, (starts, starts + self._windows.size_us))]
+        positions, keys = positions[due], keys[due]
+        order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.TS)[positions], keys))
+        positions, keys = positions[order], keys[order]
+        index = np.cumsum(np.concatenate([[False], keys[1:] != keys[:-1]]))
+        return [window_rows(rows, positions, index, self._windows.bounds(keys))]
 
     def _drop_closed(self, watermark_us: int) -> None:
         rows = self._rows.rows()
         if rows is not None:
-            last = self._windows.last_start(int64s(rows, c.TS))
-            self._rows.replace(select(rows, self.plan.closes_at(last) > watermark_us))
+            last = self._windows.last_key(int64s(rows, c.TS))
+            self._rows.replace(select(rows, ~self.plan.closed(last, watermark_us)))
 
-    def open_stretches(self) -> list[list[int]]:
+    def open_runs(self) -> list[list[int]]:
         rows = self._rows.rows()
         if rows is None:
             return []
-        starts = np.unique(self._windows.windows_of(int64s(rows, c.TS))[1])
+        keys = np.unique(self._windows.windows_of(int64s(rows, c.TS))[1])
         if self._closed_us is not None:
-            starts = starts[self.plan.closes_at(starts) > self._closed_us]
-        return stretches(starts, self._windows.slide_us)
+            keys = keys[~self.plan.closed(keys, self._closed_us)]
+        return arithmetic_runs(keys, self._windows.key_step)
 
     def state(self) -> blob.State:
         return blob.State({"closed_us": self._closed_us}, self._rows.batches("rows"))

@@ -22,7 +22,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.side import Key
-from windowpane.core.windows.sessions import Segments, segment
+from windowpane.core.windows.session import Segments, Session, segment
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -36,9 +36,13 @@ BOOKED = [*LEADING, c.EPOCH, c.PENDING]
 class SessionPlan:
     """What both halves must agree on."""
 
-    gap_us: int
+    spec: Session
     keys: tuple[Key, ...]
     allowed_lateness_us: int = 0
+
+    @property
+    def gap_us(self) -> int:
+        return self.spec.gap_us
 
     @property
     def key_names(self) -> list[str]:
@@ -48,7 +52,7 @@ class SessionPlan:
         """Which sessions, by their last instant, the watermark has closed."""
         if watermark_us is None:
             return np.zeros(len(last), bool)
-        return last + (self.gap_us + self.allowed_lateness_us) <= watermark_us
+        return self.spec.closed(last, watermark_us - self.allowed_lateness_us)
 
     def grouped(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
         return group_rows([rows.column(name) for name in self.key_names], rows.num_rows)

@@ -22,8 +22,8 @@ from windowpane.core.operators.row_windows import window_rows
 from windowpane.core.operators.triggers import SlidingOperator, Triggers
 from windowpane.core.rows import int64s, take
 from windowpane.core.side import Key
+from windowpane.core.windows import Sliding
 from windowpane.core.windows.ranges import CellIndex, expand
-from windowpane.core.windows.spec import Sliding
 
 Int64s = npt.NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.counted import rows_of_ranges
 from windowpane.core.rows import RowBuffer, flags, select, take
-from windowpane.core.windows.spec import State
+from windowpane.core.windows import State
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

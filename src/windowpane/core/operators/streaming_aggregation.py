@@ -21,7 +21,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit
 from windowpane.core.quota import GroupQuota
 from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.windows.ranges import stretches
+from windowpane.core.windows.ranges import arithmetic_runs
 from windowpane.core.windows.two_stacks import TwoStacks
 
 Int64s = npt.NDArray[np.int64]
@@ -46,12 +46,12 @@ class PartialAggregation(AlignedIntake):
         if self.plan.shared_panes and self._quota is None:
             self.counts.aggregated += rows.num_rows
             return [*frames, Partials(self._fold_panes(rows))]
-        positions, starts = self._assign(int64s(rows, c.TS))
+        positions, keys = self._assign(int64s(rows, c.TS))
         if self._quota is not None:
-            positions, starts = self._admit(self._quota, rows, positions, starts, frames)
+            positions, keys = self._admit(self._quota, rows, positions, keys, frames)
         self.counts.aggregated += rows.num_rows if self._quota is None else len(np.unique(positions))
-        if len(starts):
-            frames.append(Partials(self._aggregator.fold(take(rows, positions), {c.PANE: starts})))
+        if len(keys):
+            frames.append(Partials(self._aggregator.fold(take(rows, positions), {c.PANE: keys})))
         return frames
 
     def _fold_panes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -63,42 +63,42 @@ class PartialAggregation(AlignedIntake):
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         if self._quota is not None:
-            starts = self._quota.starts()
-            self._quota.forget(starts[self.plan.closes_at(starts) <= frame.us])
+            keys = self._quota.windows()
+            self._quota.forget(keys[self.plan.closed(keys, frame.us)])
         return super().on_watermark(frame)
 
     def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         """Row positions and the pane (or, unshared, every open window) each goes to."""
         if self.plan.shared_panes:
             return np.arange(len(ts)), self._windows.pane_start(self._windows.pane_number(ts))
-        positions, starts = self._windows.windows_of(ts)
+        positions, keys = self._windows.windows_of(ts)
         if self.watermark_us is None:
-            return positions, starts
-        still_open = self.plan.closes_at(starts) > self.watermark_us
-        return positions[still_open], starts[still_open]
+            return positions, keys
+        still_open = ~self.plan.closed(keys, self.watermark_us)
+        return positions[still_open], keys[still_open]
 
     def _admit(
-        self, quota: GroupQuota, rows: pa.RecordBatch, positions: Int64s, starts: Int64s, frames: list[Frame]
+        self, quota: GroupQuota, rows: pa.RecordBatch, positions: Int64s, keys: Int64s, frames: list[Frame]
     ) -> tuple[Int64s, Int64s]:
         """Leave out what exceeds the quota; a row is evicted when none of its windows takes it."""
         order = np.argsort(positions, kind="stable")
-        positions, starts = positions[order], starts[order]
-        pairs = take(rows, positions).append_column(c.WINDOW_START, pa.array(starts))
+        positions, keys = positions[order], keys[order]
+        pairs = take(rows, positions).append_column(c.WINDOW_KEY, pa.array(keys))
         admitted = quota.admit(pairs)
         taken = np.zeros(rows.num_rows, bool)
         taken[positions[admitted]] = True
         if not taken.all():
             self.counts.evicted += int((~taken).sum())
             refused = np.full(rows.num_rows, 0, np.int64)
-            refused[positions] = starts
+            refused[positions] = keys
+            start, end = self._windows.bounds(refused[~taken])
             batch = side.side_batch(
                 "evicted", side.MAX_GROUPS, select(rows, ~taken), clock_us=self.clock_us,
-                watermark_us=self.watermark_us, keys=self.plan.keys, window_start=refused[~taken],
-                window_end=refused[~taken] + self._windows.size_us,
+                watermark_us=self.watermark_us, keys=self.plan.keys, window_start=start, window_end=end,
                 detail=f"the window already has {quota.max_groups} groups",
             )  # fmt: skip
             frames.append(SideRows(batch))
-        return positions[admitted], starts[admitted]
+        return positions[admitted], keys[admitted]
 
     def state(self) -> blob.State:
         return blob.State({}, {} if self._quota is None else self._quota.batches())
@@ -142,20 +142,12 @@ class MergeAggregation(Operator):
         return [*frames, ControlSignal.END]
 
     def open_windows(self) -> Int64s:
-        """Starts of the windows that have rows and are not closed."""
+        """Keys of the windows that have rows and are not closed, sorted."""
         if not self._panes:
             return np.zeros(0, np.int64)
-        starts = self._starts_over(np.array(sorted(self._panes), np.int64))
-        return starts if self._closed_us is None else starts[self.plan.closes_at(starts) > self._closed_us]
-
-    def _starts_over(self, panes: Int64s) -> Int64s:
-        """`panes` are sorted, each once."""
-        return panes if self._whole_windows else np.unique(self._windows.windows_of(panes)[1])
-
-    @property
-    def _whole_windows(self) -> bool:
-        """A pane is all there is to a window."""
-        return not self.plan.shared_panes or self._windows.pane_us == self._windows.size_us
+        panes = np.array(sorted(self._panes), np.int64)
+        keys = panes if self.plan.whole_windows else np.unique(self._windows.windows_of(panes)[1])
+        return keys if self._closed_us is None else keys[~self.plan.closed(keys, self._closed_us)]
 
     def _take_in(self) -> None:
         """Put the micro-batch's partials into their panes."""
@@ -182,13 +174,13 @@ class MergeAggregation(Operator):
             self._panes[pane] = [self._aggregator.merge(runs)]
 
     def _note_changes(self, merged: pa.RecordBatch, panes: Int64s) -> None:
-        positions, starts = np.arange(len(panes)), panes
+        positions, keys = np.arange(len(panes)), panes
         if self.plan.shared_panes:
-            positions, starts = self._windows.windows_of(panes)
+            positions, keys = self._windows.windows_of(panes)
         if self._closed_us is not None:
-            still_open = self.plan.closes_at(starts) > self._closed_us
-            positions, starts = positions[still_open], starts[still_open]
-        changed = take(merged, positions).append_column(c.WINDOW_START, pa.array(starts))
+            still_open = ~self.plan.closed(keys, self._closed_us)
+            positions, keys = positions[still_open], keys[still_open]
+        changed = take(merged, positions).append_column(c.WINDOW_KEY, pa.array(keys))
         self._log.note(changed)
 
     def _pane(self, start: int) -> pa.RecordBatch:
@@ -200,66 +192,70 @@ class MergeAggregation(Operator):
 
     def _close_through(self, watermark_us: int) -> list[Frame]:
         """Emit every window that the watermark has closed since last time, and drop panes no open window needs."""
-        starts = self.open_windows()
-        starts = starts[self.plan.closes_at(starts) <= watermark_us]
-        frames = self._emit_windows(starts)
-        self._log.forget(starts)
+        keys = self.open_windows()
+        keys = keys[self.plan.closed(keys, watermark_us)]
+        frames = self._emit_windows(keys)
+        self._log.forget(keys)
         self._closed_us = watermark_us
         panes = np.array(sorted(self._panes), np.int64)
-        last = self._windows.last_start(panes) if self.plan.shared_panes else panes
-        for pane in panes[self.plan.closes_at(last) <= watermark_us].tolist():
+        last = self._windows.last_key(panes) if self.plan.shared_panes else panes
+        for pane in panes[self.plan.closed(last, watermark_us)].tolist():
             del self._panes[pane]
         return frames
 
-    def _window_states(self, starts: Int64s) -> pa.RecordBatch:
-        """The states of the windows, which are sorted, with their starts in front."""
-        if self._whole_windows:
-            parts = [[self._pane(start)] for start in starts.tolist()]
+    def _window_states(self, keys: Int64s) -> pa.RecordBatch:
+        """The states of the windows, whose keys are sorted, with their keys in front."""
+        if self.plan.whole_windows:
+            parts = [[self._pane(key)] for key in keys.tolist()]
         else:
-            size_us, ordered = self._windows.size_us, sorted(self._panes)
-            parts = [self._stacks.query(start, start + size_us, self._pane, ordered) for start in starts.tolist()]
+            ordered, bounds = sorted(self._panes), (bound.tolist() for bound in self._windows.bounds(keys))
+            parts = [self._stacks.query(low, high, self._pane, ordered) for low, high in zip(*bounds, strict=True)]
         whole = concat(part for window in parts for part in window)
         assert whole is not None
-        windows = np.repeat(np.arange(len(starts)), [sum(part.num_rows for part in window) for window in parts])
+        windows = np.repeat(np.arange(len(keys)), [sum(part.num_rows for part in window) for window in parts])
         if max(map(len, parts)) > 1:
-            return self._merge_windows(whole, starts, windows)
-        schema = self._aggregator.state_schema([c.WINDOW_START])
-        return pa.RecordBatch.from_arrays([pa.array(starts[windows]), *whole.columns], schema=schema)
+            return self._merge_windows(whole, keys, windows)
+        schema = self._aggregator.state_schema([c.WINDOW_KEY])
+        return pa.RecordBatch.from_arrays([pa.array(keys[windows]), *whole.columns], schema=schema)
 
-    def _merge_windows(self, parts: pa.RecordBatch, starts: Int64s, windows: Int64s) -> pa.RecordBatch:
-        """`windows` has the number of the window in `starts` that each part is of, which does not decrease."""
-        keys = [parts.column(name) for name in self.plan.key_names]
-        groups, first = group_rows([pa.array(windows), *keys], parts.num_rows)
-        heads = [pa.array(starts[windows[first]]), *(key.take(pa.array(first)) for key in keys)]
-        return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_START])
+    def _merge_windows(self, parts: pa.RecordBatch, keys: Int64s, windows: Int64s) -> pa.RecordBatch:
+        """`windows` has the number of the window in `keys` that each part is of, which does not decrease."""
+        columns = [parts.column(name) for name in self.plan.key_names]
+        groups, first = group_rows([pa.array(windows), *columns], parts.num_rows)
+        heads = [pa.array(keys[windows[first]]), *(column.take(pa.array(first)) for column in columns)]
+        return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_KEY])
 
-    def _emit_windows(self, starts: Int64s) -> list[Frame]:
-        return self._emit_states(self._window_states(starts), final=True) if len(starts) else []
+    def _emit_windows(self, keys: Int64s) -> list[Frame]:
+        return self._emit_states(self._window_states(keys), final=True) if len(keys) else []
 
     def _emit_updates(self) -> list[Frame]:
         pending = self._log.take_pending(self.clock_us)
         if pending is None or not pending.num_rows:
             return []
-        states = self._window_states(np.unique(int64s(pending, c.WINDOW_START)))
-        return self._emit_states(_semi_join(states, pending, [c.WINDOW_START, *self.plan.key_names]), final=False)
+        states = self._window_states(np.unique(int64s(pending, c.WINDOW_KEY)))
+        return self._emit_states(_semi_join(states, pending, [c.WINDOW_KEY, *self.plan.key_names]), final=False)
 
     def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:
-        starts = int64s(states, c.WINDOW_START)
-        epochs = self._log.next_epochs(states) if self._updates else np.ones(len(starts), np.int64)
+        start, end = self._windows.bounds(int64s(states, c.WINDOW_KEY))
+        epochs = self._log.next_epochs(states) if self._updates else np.ones(states.num_rows, np.int64)
         return emit(
-            self, self._aggregator, states, self.plan.keys,
-            start=starts, end=starts + self._windows.size_us, epochs=epochs, final=final,
+            self, self._aggregator, states, self.plan.keys, start=start, end=end, epochs=epochs, final=final
         )  # fmt: skip
 
-    def open_stretches(self) -> list[list[int]]:
-        return stretches(self.open_windows(), self._windows.slide_us)
+    def open_runs(self) -> list[list[int]]:
+        return arithmetic_runs(self.open_windows(), self._windows.key_step)
 
     def holdings(self) -> list[Holding]:
         """Panes or windows, in order of time."""
-        own_panes = self.plan.shared_panes and self._windows.pane_us != self._windows.size_us
-        what, width = ("pane", self._windows.pane_us) if own_panes else ("window", self._windows.size_us)
-        states = ((start, self._pane(start)) for start in sorted(self._panes))
-        return [Holding(what, state.num_rows, state.nbytes, start, start + width) for start, state in states]
+        what = "window" if self.plan.whole_windows else "pane"
+        return [self._holding(what, pane, self._pane(pane)) for pane in sorted(self._panes)]
+
+    def _holding(self, what: str, pane: int, state: pa.RecordBatch) -> Holding:
+        if self.plan.whole_windows:
+            start, end = (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
+        else:
+            start, end = pane, self._windows.pane_end(pane)
+        return Holding(what, state.num_rows, state.nbytes, start, end)
 
     def changed_entries(self) -> dict[str, bytes | None]:
         """One entry per delta of a pane, so that a micro-batch writes what it added and not what was there."""

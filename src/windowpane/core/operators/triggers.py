@@ -20,8 +20,8 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.rows import RowBuffer, flags, int64s, select
 from windowpane.core.segments import SegmentedRows
 from windowpane.core.side import Key
+from windowpane.core.windows import Sliding
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
-from windowpane.core.windows.spec import Sliding
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -1,5 +1,26 @@
-"""Window specifications and the columnar code that assigns rows to them."""
+"""Window kinds, one module each, and the columnar code that assigns rows to their windows."""
 
-from windowpane.core.windows.spec import Count, Hopping, Session, Sliding, State, Tumbling, WindowSpec
+from windowpane.core.windows.aligned import AlignedSpec, AlignedWindows
+from windowpane.core.windows.base import KINDS, Part, WindowSpec, register
+from windowpane.core.windows.by_rows import Count, State
+from windowpane.core.windows.fixed import Hopping, Tumbling
+from windowpane.core.windows.session import Session
+from windowpane.core.windows.sliding import Sliding
 
-__all__ = ["Count", "Hopping", "Session", "Sliding", "State", "Tumbling", "WindowSpec"]
+__all__ = [
+    "KINDS",
+    "AlignedSpec",
+    "AlignedWindows",
+    "Count",
+    "Hopping",
+    "Part",
+    "Session",
+    "Sliding",
+    "State",
+    "Tumbling",
+    "WindowSpec",
+    "register",
+]
+
+for _kind in (Tumbling, Hopping, Session, Sliding, Count, State):
+    register(_kind)

@@ -60,10 +60,10 @@ def rank_in_runs(heads: Bools) -> Int64s:
     return np.arange(len(heads)) - np.repeat(starts, np.diff(np.append(starts, len(heads))))
 
 
-def stretches(values: Int64s, step: int) -> list[list[int]]:
-    """Sorted values as [first, step, count], one for each stretch in which they are `step` apart.
+def arithmetic_runs(values: Int64s, step: int) -> list[list[int]]:
+    """Sorted values as [first, step, count], one for each run in which they are `step` apart.
 
-    >>> stretches(np.array([0, 10, 20, 50]), 10)
+    >>> arithmetic_runs(np.array([0, 10, 20, 50]), 10)
     [[0, 10, 3], [50, 10, 1]]
     """
     if not len(values):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.core.accumulators import resolve
-from windowpane.core.windows import Count, Sliding, State
 from windowpane.plan.node import PlanNode, rewrite
 from windowpane.plan.parts import Aggregation, WindowPlan
 from windowpane.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation, PhysicalWindow
@@ -36,10 +35,10 @@ def _fused(node: PlanNode) -> PlanNode:
 
 
 def _why_not(window: WindowPlan, aggregation: Aggregation) -> str | None:
-    match window.spec:
-        case Sliding():
-            return _why_not_sliding(window, aggregation)
-        case Count() | State():
+    match window.spec.folding:
+        case "ranges":
+            return _why_no_ranges(window, aggregation)
+        case "never":
             return "which rows make a window is known only when it is complete"
     if aggregation.emit.mode != "close" or aggregation.max_groups is not None:
         return None
@@ -47,7 +46,7 @@ def _why_not(window: WindowPlan, aggregation: Aggregation) -> str | None:
     return f"{needing[0]} needs all rows" if needing else None
 
 
-def _why_not_sliding(window: WindowPlan, aggregation: Aggregation) -> str | None:
+def _why_no_ranges(window: WindowPlan, aggregation: Aggregation) -> str | None:
     for call in aggregation.calls:
         if call.distinct or not resolve(call.function).ranged:
             return f"{call.text} cannot aggregate overlapping ranges"

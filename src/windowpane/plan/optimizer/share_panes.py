@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windowpane.core.windows import Hopping
+from windowpane.core.windows import AlignedSpec
 from windowpane.plan.node import PlanNode, rewrite
 from windowpane.plan.physical import PhysicalStreamingAggregation
-from windowpane.time import format_duration
-
-MAX_PANES_PER_SLIDE = 64
-"""Beyond this, closing a window merges more panes than a row would have touched windows."""
 
 
 def share_panes(root: PlanNode) -> PlanNode:
@@ -26,19 +22,13 @@ def share_panes(root: PlanNode) -> PlanNode:
 
 
 def _with_panes(node: PlanNode) -> PlanNode:
-    if not isinstance(node, PhysicalStreamingAggregation) or not isinstance(node.window.spec, Hopping):
+    if not isinstance(node, PhysicalStreamingAggregation) or not isinstance(node.window.spec, AlignedSpec):
         return node
-    reason = _why_not(node.window.spec, node.aggregation.max_groups)
+    spec = node.window.spec
+    if not spec.overlapping():
+        return node
+    limited = "max_groups counts the groups of each window" if node.aggregation.max_groups is not None else None
+    reason = spec.why_unshared() or limited
     if reason is not None:
         return replace(node, panes=f"per window: {reason}")
-    return replace(node, pane_us=node.window.spec.pane_us)
-
-
-def _why_not(spec: Hopping, max_groups: int | None) -> str | None:
-    if spec.slide_us >= spec.size_us:
-        return "windows do not overlap"
-    if max_groups is not None:
-        return "max_groups counts the groups of each window"
-    if spec.slide_us // spec.pane_us > MAX_PANES_PER_SLIDE:
-        return f"panes of {format_duration(spec.pane_us)} would be too many"
-    return None
+    return replace(node, pane_us=spec.pane_us())

@@ -11,8 +11,39 @@ import numpy as np
 import numpy.typing as npt
 
 from windowpane.core.groups import Groups, stable_order
+from windowpane.core.windows.base import Part, WindowSpec
+from windowpane.time import format_duration
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Session(WindowSpec):
+    """[first, last+gap) per group; a row exactly `gap` after the last starts a new one."""
+
+    gap_us: int
+
+    kind = "session"
+    parts = (Part("GAP", "gap_us", "30 SECONDS", label="gap"),)
+    ordered = False
+    per_group = True
+    ends_by_time = True
+    partitioned = False
+    folding = "accumulators"
+
+    def closed(self, last: Int64s, closed_us: int) -> Bools:
+        """Which sessions, by their last instant, end at `closed_us` or before."""
+        return last + self.gap_us <= closed_us
+
+    def words(self) -> str:
+        return f"session, ends after {format_duration(self.gap_us)} without a row"
+
+    def emitted(self) -> str | None:
+        return None
+
+    def slack_us(self) -> int:
+        return self.gap_us
 
 
 @dataclass(frozen=True)

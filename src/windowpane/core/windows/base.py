@@ -1,0 +1,126 @@
+"""What a window kind is: one frozen value that answers what SQL, the planner and the operators ask about its windows.
+
+A new kind is a subclass in this package and an item in the list of `__init__.py`. See `aligned.py` for kinds whose
+windows follow from time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+
+from windowpane.time import format_duration
+
+Folding: TypeAlias = Literal["accumulators", "ranges", "never"]
+"""How rows can be aggregated before their window is complete: into accumulators, over ranges of kept rows, not at all.
+"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A duration in a window's definition. SQL calls it `name`, the spec keeps it in the attribute `field`."""
+
+    name: str
+    field: str
+    example: str
+    """How the clause may spell it: `10 SECONDS`."""
+    label: str = ""
+    """What EXPLAIN puts in front of it, where the number alone would not do."""
+    zero: bool = False
+    signed: bool = False
+    in_function: bool = True
+    """Whether the function form takes it too; its arguments have the order of the parts."""
+
+
+class WindowSpec:
+    """Base of the window kinds. Subclasses are frozen dataclasses; their fields are the numbers of the query."""
+
+    kind: ClassVar[str]
+    """`tumbling`: EXPLAIN, the WINDOW clause and the function `tumblingwindow` are named after it."""
+    parts: ClassVar[tuple[Part, ...]] = ()
+    """The durations that define it. A kind without parts has no WINDOW clause, only its function."""
+    ordered: ClassVar[bool] = True
+    """Rows are released by (event time, arrival) and judged one by one: a row at or behind the watermark is late."""
+    per_group: ClassVar[bool] = False
+    """A group's windows hold that group's rows alone, so that shards can divide the groups among themselves."""
+    shared_bounds: ClassVar[bool] = False
+    """All groups have the same windows."""
+    ends_by_time: ClassVar[bool] = False
+    """Passing time completes a window. In processing time it needs micro-batches without input."""
+    triggered: ClassVar[bool] = False
+    """Rows trigger windows: OVER (WHEN …) chooses them, `trigger_time` names their instant."""
+    partitioned: ClassVar[bool] = True
+    """OVER (PARTITION BY …) is allowed."""
+    folding: ClassVar[Folding] = "never"
+
+    @classmethod
+    def required(cls) -> tuple[str, ...]:
+        """Parts that a query must give."""
+        return tuple(part.name for part in cls.parts if cls._default(part) is MISSING)
+
+    @classmethod
+    def build(cls, numbers: Mapping[str, int]) -> Self:
+        """The window with these parts, by their names."""
+        return cls(**{part.field: numbers[part.name] for part in cls.parts if part.name in numbers})
+
+    @classmethod
+    def _default(cls, part: Part) -> Any:
+        return next(each.default for each in fields(cast(Any, cls)) if each.name == part.field)
+
+    @classmethod
+    def clause_form(cls) -> str:
+        """How the WINDOW clause is written: `SESSION (GAP 30 SECONDS)`, optional parts in brackets."""
+        shown = [f"{part.name} {part.example}" for part in cls.parts]
+        return f"{cls.kind.upper()} ({_bracketed(shown, len(cls.required()))})"
+
+    @classmethod
+    def function_form(cls) -> str:
+        """How the function is called: `slidingwindow('ss', lookback[, lookahead])`."""
+        shown = ["'ss'", *(part.name.lower() for part in cls.parts if part.in_function)]
+        return f"{cls.kind}window({_bracketed(shown, 1 + len(cls.required()))})"
+
+    def given(self) -> dict[Part, int]:
+        """The parts that differ from their defaults."""
+        found = {part: getattr(self, part.field) for part in self.parts}
+        return {part: value for part, value in found.items() if value != self._default(part)}
+
+    def clause(self) -> str:
+        """The canonical spelling: `TUMBLING (SIZE '10s')`."""
+        shown = ", ".join(f"{part.name} '{format_duration(us)}'" for part, us in self.given().items())
+        return f"{self.kind.upper()} ({shown})"
+
+    def arguments(self) -> tuple[int, ...]:
+        """For a kind without a clause, the numbers that its function takes."""
+        return ()
+
+    def describe(self) -> str:
+        """For EXPLAIN: `hopping(1m, slide 5s)`."""
+        shown = [f"{part.label} {format_duration(us)}".strip() for part, us in self.given().items()]
+        return f"{self.kind}({', '.join(shown)})"
+
+    def words(self) -> str:
+        """For `windowpane check`."""
+        raise NotImplementedError
+
+    def emitted(self) -> str | None:
+        """For `windowpane check`: when a window comes out, None where EMIT decides."""
+        return "when the window is complete"
+
+    def slack_us(self) -> int:
+        """How far behind the watermark a row may be and still find a window open, allowed lateness aside."""
+        return 0
+
+
+KINDS: dict[str, type[WindowSpec]] = {}
+"""Every window kind by its name."""
+
+
+def register(kind: type[WindowSpec]) -> None:
+    """Make a kind known: its WINDOW clause and its function are then part of the language."""
+    KINDS[kind.kind] = kind
+
+
+def _bracketed(shown: list[str], required: int) -> str:
+    """Items joined by commas, each one after the first `required` in brackets."""
+    return ", ".join(shown[:required]) + "".join(f"[, {each}]" for each in shown[required:])
