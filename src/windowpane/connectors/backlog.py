@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import unquote
 
 from windowpane.config import Stream
 from windowpane.connectors import planned
@@ -85,7 +84,7 @@ class Backlog:
         when = planned.planned_ms(self.checkpoint, batch_id)
         fixed = [*self._fixed_folders(), f"{self.queue.absolute()}/"]
         for source, files in planned.planned_files(self.checkpoint, batch_id).items():
-            if files and not any(_is_under(files[0].path, folder) for folder in fixed):
+            if files and not any(planned.is_under(files[0].path, folder) for folder in fixed):
                 known = [size for file in files if (size := _bytes(file.path)) is not None]
                 whole = sum(known) if len(known) == len(files) else None
                 oldest = min(file.modified_ms for file in files)
@@ -103,7 +102,7 @@ class Backlog:
 
     def _fixed_folders(self) -> list[str]:
         fixed = [stream for stream in self.streams.values() if stream.format in FILES and not self._moves(stream)]
-        return [_folder(stream.path, self.base) for stream in fixed if stream.path is not None]
+        return [planned.folder_of(stream.path, self.base) for stream in fixed if stream.path is not None]
 
     def _fixed_topics(self) -> set[str]:
         fixed = [stream for stream in self.streams.values() if stream.format == KAFKA and not self._moves(stream)]
@@ -120,26 +119,8 @@ def left_behind(shares: Shares, then: Shares, limits: Limits) -> float | None:
 
 
 def _bytes(address: str) -> int | None:
-    path = _local(address)
+    path = planned.local_path(address)
     try:
         return None if path is None else Path(path).stat().st_size
     except OSError:  # gone, or not to be seen from here: an executor's own folder, for one
         return None
-
-
-def _local(address: str) -> str | None:
-    """A path on this machine; None for an address on another file system."""
-    if address.startswith("file:"):
-        return "/" + unquote(address.removeprefix("file:")).lstrip("/")
-    return None if "://" in address else address
-
-
-def _folder(path: str, base: Path) -> str:
-    """What the addresses of a stream's files begin with, up to the first wildcard."""
-    cut = min((at for char in "*?[{" if (at := path.find(char)) >= 0), default=None)
-    fixed = path[:cut] if "://" in path else str((base / path[:cut]).absolute())
-    return fixed if cut is not None else f"{fixed.rstrip('/')}/"
-
-
-def _is_under(address: str, folder: str) -> bool:
-    return f"{_local(address) or address}/".startswith(_local(folder) or folder)

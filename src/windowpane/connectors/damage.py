@@ -17,12 +17,14 @@ from pyspark.sql import SparkSession
 
 from windowpane.config import Stream
 from windowpane.connectors.limits import FILES
-from windowpane.connectors.planned import batch_files
-from windowpane.connectors.sources import resolved
+from windowpane.connectors.planned import batch_files, folder_of, is_under, local_path
 from windowpane.errors import gist
 
 _READ_FAILED = "FAILED_READ_FILE"
 _IGNORE = "spark.sql.files.ignoreCorruptFiles"
+_NOT_FOUND = "PATH_NOT_FOUND"
+GONE = "the file was listed, and then deleted, or replaced by something that is no file"
+"""The reason of the error row for such a file."""
 
 
 def is_damage(failed: BaseException) -> bool:
@@ -47,19 +49,18 @@ def damaged_files(
     """The files of a micro-batch that cannot be read to their end, each with the reason."""
     found = {}
     for path in batch_files(Path(checkpoint), batch_id):
-        stream = _stream_of(path, streams, base)
-        reason = _problem(spark, stream, path) if stream is not None else None
+        name = stream_of(path, streams, base)
+        reason = _problem(spark, streams[name], path) if name is not None else None
         if reason is not None:
             found[path] = reason
     return found
 
 
-def _stream_of(path: str, streams: Mapping[str, Stream], base: Path) -> Stream | None:
-    bare = path.removeprefix("file://")
-    for stream in streams.values():
-        folder = resolved(stream.path, base)
-        if stream.format in FILES and folder is not None and bare.startswith(folder.removeprefix("file://")):
-            return stream
+def stream_of(path: str, streams: Mapping[str, Stream], base: Path) -> str | None:
+    """The name of the stream that a file of a source's log belongs to."""
+    for name, stream in streams.items():
+        if stream.format in FILES and stream.path is not None and is_under(path, folder_of(stream.path, base)):
+            return name
     return None
 
 
@@ -68,8 +69,9 @@ def _problem(spark: SparkSession, stream: Stream, path: str) -> str | None:
     reader = spark.read.format(stream.format or "").options(**stream.spark_options)
     if stream.schema_:
         reader = reader.schema(stream.schema_)
+    literal = reader.option("__globPaths__", "false")  # what Spark's own file source sets
     try:
-        reader.load(path).write.format("noop").mode("overwrite").save()
+        literal.load(local_path(path) or path).write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JJavaError) as failed:
-        return gist(failed)
+        return GONE if _NOT_FOUND in str(failed) else gist(failed)
     return None

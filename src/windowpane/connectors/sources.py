@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -28,6 +29,32 @@ FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content B
 """What Spark's binaryFile format has, and must be told."""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """Corrections of Spark's own list of the files of a micro-batch."""
+
+    once: frozenset[str] = frozenset()
+    """Streams whose files Spark would read several times."""
+    without: tuple[str, ...] = ()
+    """Files that Spark would read, and the source's log does not name."""
+
+    def options(self, name: str) -> dict[str, str]:
+        """Spark's index of files has each file once if it looks into folders."""
+        return {"recursiveFileLookup": "true"} if name in self.once else {}
+
+    def select(self, frame: DataFrame) -> DataFrame:
+        """Without the files that are not to be read."""
+        if not self.without:
+            return frame
+        # A local file is file:///a in a source's log, and file:/a here.
+        paths = [path.replace("file:///", "file:/", 1) for path in self.without]
+        return frame.where(~F.col("_metadata.file_path").isin(*paths))
+
+
+EXACTLY = Reading()
+"""Spark's list is right."""
+
+
 def open_stream(
     spark: SparkSession,
     name: str,
@@ -37,13 +64,14 @@ def open_stream(
     limits: Limits,
     originals: bool,
     queue: Path | None = None,
+    reading: Reading = EXACTLY,
 ) -> DataFrame:
     """A stream as Spark reads it, with what the stages need beside its own columns.
 
     `queue`: a folder of rows of this stream that are to be read again.
     """
     format_name = stream.format or ""
-    reader = spark.readStream.format(format_name).options(**limits.options(stream))
+    reader = spark.readStream.format(format_name).options(**limits.options(stream) | reading.options(name))
     if stream.schema_ and format_name != KAFKA:
         corrupt = f", `{c.CORRUPT}` STRING" if format_name in TEXT_FILES else ""
         reader = reader.schema(stream.schema_ + corrupt)
@@ -60,6 +88,7 @@ def open_stream(
         opened = kafka.load(reader, spark, name, stream)
     else:
         opened = reader.load(path) if path else reader.load()
+        opened = reading.select(opened) if format_name in FILES else opened
     stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
     decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
     if queue is not None:
@@ -67,15 +96,18 @@ def open_stream(
     return _with_original(decoded, originals=originals)
 
 
-def list_files(spark: SparkSession, stream: Stream, base: Path, limits: Limits) -> DataFrame:
+def list_files(
+    spark: SparkSession, name: str, stream: Stream, base: Path, *, limits: Limits, reading: Reading = EXACTLY
+) -> DataFrame:
     """The files of a stream as they come, by Spark's file source: its limits, its log of files, its restarts.
 
     Of what this format can tell of a file its content is not asked for, so no file is opened.
     """
     path = resolved(stream.path, base)
     _make_folder(path)
-    reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**limits.options(stream))
-    return reader.load(path).select("path")
+    options = limits.options(stream) | reading.options(name)
+    reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**options)
+    return reading.select(reader.load(path)).select("path")
 
 
 def open_records(

@@ -19,10 +19,12 @@ from windowpane.config import (
     parse_options,
     parse_pipeline,
 )
+from windowpane.connectors.batch_index import BatchIndex
 from windowpane.connectors.damage import damaged_files
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
+from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.errors import ConfigError, WindowpaneError
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
@@ -222,17 +224,28 @@ class Pipeline:
         def look_into(batch_id: int) -> dict[str, str]:
             return damaged_files(spark, self.config.streams, self.config.base_dir, checkpoint.spark, batch_id)
 
+        config = self.config
+        index = BatchIndex(spark, Path(checkpoint.spark), config.streams, config.base_dir, checkpoint.reinject)
         board.beside[plan.transform] = partial(_beside, self.config, plan, side, sizes)
         transform = RunningTransform(
-            plan, checkpoint, build, dataflow, limits, runner, stopping, self.log, look_into, sizes
+            plan, checkpoint, build, dataflow, limits, runner, stopping, self.log, look_into, sizes, index
         )
         side.begin(checkpoint.last_committed())
         transform.begin(self.trigger or self.config.options.trigger)
         return transform
 
-    def _build(self, spark: SparkSession, plan: Plan, shards: int, limits: Limits, *, identified: bool) -> Dataflow:
+    def _build(
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        shards: int,
+        limits: Limits,
+        reading: Reading = EXACTLY,
+        *,
+        identified: bool,
+    ) -> Dataflow:
         checkpoint = self.checkpoint(plan)
-        sources = pipeline_sources(spark, self.config, plan, checkpoint, limits)
+        sources = pipeline_sources(spark, self.config, plan, checkpoint, limits, reading=reading)
         return build_dataflow(
             spark, plan, sources, shards=shards, feedback=True, ticks=checkpoint.ticks(), identified=identified
         )

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.limits import Limits
-from windowpane.connectors.sources import list_files, open_records, open_stream, open_table
+from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
 from windowpane.runtime.checkpoint import Checkpoint
@@ -16,18 +16,25 @@ from windowpane.sql import KAFKA
 
 
 def pipeline_sources(
-    spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint, limits: Limits
+    spark: SparkSession,
+    config: PipelineConfig,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    limits: Limits,
+    *,
+    reading: Reading = EXACTLY,
 ) -> Sources:
     """Sources of one transform; originals travel along only if one of its side outputs asks for them."""
     routes = config.transforms[plan.transform].side_output.routes()
     again = any(route.sink == REINJECT for route in routes.values())
     originals = again or any(route.include_original for route in routes.values())
 
-    def stream(name: str) -> DataFrame:
+    def opened(name: str) -> DataFrame:
         return open_stream(
             spark, name, config.streams[name], config.base_dir,
             limits=limits, originals=originals,
             queue=queue_folder(checkpoint.reinject, name) if again else None,
+            reading=reading,
         )  # fmt: skip
 
     def scanned(scan: ColumnarScan) -> DataFrame:
@@ -36,6 +43,8 @@ def pipeline_sources(
                 spark, scan.stream, config.streams[scan.stream], limits=limits,
                 own=[column.name for column in scan.own], stamped=scan.stamped,
             )  # fmt: skip
-        return list_files(spark, config.streams[scan.stream], config.base_dir, limits)
+        return list_files(
+            spark, scan.stream, config.streams[scan.stream], config.base_dir, limits=limits, reading=reading
+        )
 
-    return Sources(stream, lambda name: open_table(spark, config.tables[name], config.base_dir), scanned)
+    return Sources(opened, lambda name: open_table(spark, config.tables[name], config.base_dir), scanned)

@@ -17,8 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from windowpane.config import Trigger
-from windowpane.connectors.damage import is_damage, reading_around_damage
+from windowpane.connectors.batch_index import BatchIndex
+from windowpane.connectors.damage import GONE, is_damage, reading_around_damage
 from windowpane.connectors.limits import Limits
+from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.plan.build import Plan
 from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.failures import spark_failure
@@ -41,7 +43,7 @@ class RunningTransform:
 
     plan: Plan
     checkpoint: Checkpoint
-    build: Callable[[Limits], Dataflow]
+    build: Callable[[Limits, Reading], Dataflow]
     dataflow: Dataflow
     limits: Limits
     """Those that `dataflow` was built with."""
@@ -52,13 +54,17 @@ class RunningTransform:
     look_into: Callable[[int], dict[str, str]] = lambda _batch_id: {}
     """Finds the files of a batch that cannot be read."""
     resizing: Resizing | None = None
+    index: BatchIndex | None = None
     query: StreamingQuery = field(init=False)
     _turn: threading.RLock = field(init=False, default_factory=threading.RLock)
     """Held by who ends a query or begins the next one."""
     _trigger: Trigger = field(init=False, default=AVAILABLE_NOW)
     _looked_into: int | None = field(init=False, default=None)
     _alone: int | None = field(init=False, default=None)
-    """The batch that is read around damaged files: it alone, so that no other file is passed over in silence."""
+    """The batch that is read around damaged files, or with corrections of Spark's list of files: it alone."""
+    _reading: Reading = field(init=False, default=EXACTLY)
+    """Corrections for the batch that comes next, and `_built` those that `dataflow` has."""
+    _built: Reading = field(init=False, default=EXACTLY)
     _raised: Exception | None = field(init=False, default=None)
     """What the last micro-batch raised here on the driver: Spark would give its text alone."""
     _between: bool = field(init=False, default=False)
@@ -76,28 +82,32 @@ class RunningTransform:
             self._take_limits()
             prepare_session(self.runner.spark, self.dataflow.stages.shards)
             last = self.checkpoint.last_committed()
-            self._alone = last + 1 if self.checkpoint.damaged(last + 1) else None
+            around = any(reason != GONE for reason in self.checkpoint.damaged(last + 1).values())
+            self._alone = last + 1 if around or self._reading != EXACTLY else None
+            self._reading = EXACTLY
             self.runner.resumed = last + 1 if last >= 0 else None
             writer = self._writer(trigger)
             self._raised = None
             self.stopping.clear()
-            with reading_around_damage(self.runner.spark) if self._alone is not None else contextlib.nullcontext():
+            with reading_around_damage(self.runner.spark) if around else contextlib.nullcontext():
                 self.query = writer.start()
             self._between = False
 
     def _take_limits(self) -> None:
-        if self.resizing is None:
-            return
-        self.resizing.begun()
-        limits = self.resizing.limits
-        if limits != self.limits:
-            self.dataflow = self.build(limits)
-            self.limits = limits
+        if self.resizing is not None:
+            self.resizing.begun()
+        limits = self.limits if self.resizing is None else self.resizing.limits
+        if (limits, self._reading) != (self.limits, self._built):
+            self.dataflow = self.build(limits, self._reading)
+            self.limits, self._built = limits, self._reading
 
     def _writer(self, trigger: Trigger) -> DataStreamWriter:
         name = str(self.checkpoint.folder)  # two pipelines of one session may both have a transform of this name
         writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
         writer = writer.option("checkpointLocation", self.checkpoint.spark).foreachBatch(self._run_batch)
+        if self._alone is not None:
+            # Spark lists no further files: this query would list others than the next.
+            return writer.trigger(once=True)
         if trigger.kind == "available_now":
             return writer.trigger(availableNow=True)
         if trigger.every_us:
@@ -106,23 +116,37 @@ class RunningTransform:
 
     def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
         if self._is_for_another_query(batch_id):
-            self._raised, self._between = _BeginAgainError(), True
-            threading.Thread(target=self._begin_again, name="windowpane-begin-again", daemon=True).start()
-            raise self._raised
+            raise self._let_begin_again()
         started, retries = time.monotonic(), self._retries()
         try:
             self.runner.run(packed, batch_id)
         except Exception as raised:
             self._raised = raised
             raise
+        if self._alone is not None:
+            self._let_begin_again()
         if self.resizing is not None and self._retries() == retries:  # a sink that was away says nothing about sizes
             self.resizing.took(time.monotonic() - started)
 
+    def _let_begin_again(self) -> _BeginAgainError:
+        self._raised, self._between = _BeginAgainError(), True
+        threading.Thread(target=self._begin_again, name="windowpane-begin-again", daemon=True).start()
+        return self._raised
+
     def _is_for_another_query(self, batch_id: int) -> bool:
-        """After a batch that was read around damaged files, and where other limits are better."""
-        if self._alone is not None and batch_id != self._alone:
+        """Where Spark's list of the batch's files is wrong, and where other limits are better."""
+        if self.index is not None and not self._is_listed_right(self.index, batch_id):
             return True
-        return self.resizing is not None and self.resizing.is_to_change(batch_id)
+        return self._alone is None and self.resizing is not None and self.resizing.is_to_change(batch_id)
+
+    def _is_listed_right(self, index: BatchIndex, batch_id: int) -> bool:
+        noted = self.checkpoint.damaged(batch_id)
+        found = index.check(batch_id, noted)
+        gone = dict.fromkeys(found.gone, GONE)
+        if not gone.keys() <= noted.keys():
+            self.checkpoint.note_damaged(batch_id, gone | noted)
+        self._reading = found.reading if self._built == EXACTLY else EXACTLY
+        return self._reading == EXACTLY
 
     def _retries(self) -> int:
         return sum(sink.retries for sink in self.runner.sinks)
@@ -142,18 +166,21 @@ class RunningTransform:
 
     def ended(self, seconds: float | None = None) -> bool:
         """Whether the query has ended by itself, within `seconds` if given; raises the reason if it has failed."""
-        query = self.query
+        query, failed = self.query, None
         try:
-            if seconds is None:
-                query.awaitTermination()
+            # Takes fractions of a second too.
+            if not query.awaitTermination(seconds) and seconds is not None:  # type: ignore[arg-type]
+                return False
+        except PySparkException as raised:
+            failed = raised
+        with self._turn:
+            begins_again = isinstance(self._raised, _BeginAgainError)
+            if (failed is None and not begins_again) or (begins_again and self.stopping.is_set()):
                 return True
-            return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # takes fractions too
-        except PySparkException as failed:
-            with self._turn:
-                if self.stopping.is_set() and isinstance(self._raised, _BeginAgainError):
-                    return True
-                if self.query is query and not self._gone_on():
-                    raise spark_failure(self._raised or failed, self.plan.transform, self.log) from failed
+            if self.query is query and not self._gone_on():
+                reason = self._raised or failed
+                assert reason is not None
+                raise spark_failure(reason, self.plan.transform, self.log) from failed
         return self.ended() if seconds is None else False
 
     def _gone_on(self) -> bool:
@@ -165,7 +192,7 @@ class RunningTransform:
             self._looked_into = batch_id
             found = self.look_into(batch_id)
             if found:
-                self.checkpoint.note_damaged(batch_id, found)
+                self.checkpoint.note_damaged(batch_id, self.checkpoint.damaged(batch_id) | found)
         self.begin(self._trigger)
         return True
 

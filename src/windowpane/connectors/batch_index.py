@@ -1,0 +1,81 @@
+"""What Spark reads in a micro-batch, compared with what its source logs name, before any task runs.
+
+Spark leaves out files that are gone, reads the content of a folder that has taken a file's name, and reads the other
+files once more for each name with a character of a glob pattern. None of these fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from windowpane.config import Stream
+from windowpane.connectors.damage import GONE, stream_of
+from windowpane.connectors.planned import is_under, planned_files
+from windowpane.connectors.sources import EXACTLY, Reading
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Files that are gone, and how to read the others: differs from EXACTLY where Spark's list of files is wrong."""
+
+    gone: tuple[str, ...] = ()
+    reading: Reading = EXACTLY
+
+
+@dataclass(frozen=True)
+class BatchIndex:
+    """Checks the micro-batches of one query."""
+
+    spark: SparkSession
+    checkpoint: Path
+    """Spark's own."""
+    streams: Mapping[str, Stream]
+    base: Path
+    queue: Path
+    """Rows that are read again: files of windowpane's own."""
+
+    def check(self, batch_id: int, noted: Mapping[str, str]) -> Findings:
+        """Called in foreachBatch. `noted`: what an earlier attempt found; a file that was gone then stays out."""
+        named = self._named(batch_id)
+        if not named:
+            return Findings()
+        indexed = Counter(path for path in self._indexed() if not self._is_queued(path))
+        gone = tuple(path for path in named if path not in indexed or noted.get(path) == GONE)
+        wanted = Counter(set(named) - set(gone))
+        if indexed == wanted:
+            return Findings(gone)
+        doubled = {self._stream_name(path) for path, times in indexed.items() if times > 1} - {None}
+        without = tuple(sorted(path for path in indexed if path not in wanted))
+        return Findings(gone, Reading(frozenset(name for name in doubled if name is not None), without))
+
+    def _named(self, batch_id: int) -> list[str]:
+        found = planned_files(self.checkpoint, batch_id).values()
+        return [file.path for files in found for file in files if not self._is_queued(file.path)]
+
+    def _is_queued(self, path: str) -> bool:
+        return is_under(path, f"{self.queue.absolute()}/")
+
+    def _stream_name(self, path: str) -> str | None:
+        return stream_of(path, self.streams, self.base)
+
+    def _indexed(self) -> list[str]:
+        """The files of the batch's plan, in the form that source logs have them in."""
+        session: Any = self.spark._jsparkSession  # noqa: SLF001  # no Python API has the plan of a micro-batch
+        jvm: Any = self.spark._jvm  # noqa: SLF001
+        query_id = self.spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+        leaves = session.streams().get(query_id).streamingQuery().lastExecution().logical().collectLeaves()
+        mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()  # a call for each element takes far longer
+        found: list[str] = []
+        for leaf in (leaves.apply(number) for number in range(leaves.size())):
+            if leaf.getClass().getSimpleName() == "LogicalRelation":
+                relation = leaf.relation()
+                if relation.getClass().getSimpleName() == "HadoopFsRelation" and leaf.isStreaming():
+                    found += json.loads(mapper.writeValueAsString(relation.location().inputFiles()))
+        return found
