@@ -52,6 +52,22 @@ demo-kafka: setup ## Run a pipeline from Kafka into PostgreSQL, with both server
 	@scripts/postgres-bin >/dev/null
 	@$(PYTHON) examples/kafka/demo.py
 
+.PHONY: docs
+docs: setup ## Build the documentation as a site in out/site; warnings are errors
+	@scripts/uv pip install --quiet --python $(PYTHON) --require-hashes --requirement docs/requirements.lock
+	@$(PYTHON) scripts/pictures.py --check
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+	@echo "Open out/site/index.html"
+
+.PHONY: pictures
+pictures: setup ## Draw the pictures of the docs anew
+	@$(PYTHON) scripts/pictures.py
+
+.PHONY: demo-recording
+demo-recording: setup ## Run the demo and record its output in docs/demo.md (needs Java 17+)
+	@scripts/java
+	@$(PYTHON) scripts/record_demo.py
+
 .PHONY: bench-core
 bench-core: setup ## Measure the core's kernels
 	$(PYTHON) bench/core.py

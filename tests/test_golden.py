@@ -278,11 +278,11 @@ def page_examples(language: str) -> list[str]:
 
 def test_the_page_shows_a_file_that_holds(tmp_path: Path) -> None:
     path = tmp_path / "sessions.slt"
-    path.write_text(page_examples("")[0])
+    path.write_text(page_examples("slt")[0])
     assert run(str(path), "--mode", "all") == (0, "1 file: 1 hold\n")
     path.write_text(path.read_text().replace("| 150", "| 160"))
     shown = run(str(path))[1].replace(str(path), "sessions.slt")
-    assert page_examples("")[2] in shown
+    assert page_examples("text")[1] in shown
 
 
 def test_the_page_shows_python_that_runs() -> None:
