@@ -57,7 +57,13 @@ docs: setup ## Build the documentation as a site in out/site; warnings are error
 	@scripts/uv pip install --quiet --python $(PYTHON) --require-hashes --requirement docs/requirements.lock
 	@$(PYTHON) scripts/pictures.py --check
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
-	@echo "Open out/site/index.html"
+	@if grep -rlE '<(script|link|img)[^>]* (src|href)="https?:' out/site --include='*.html'; then \
+		echo "These pages load something from elsewhere." >&2; exit 1; fi
+	@echo "Open out/site/index.html, or run 'make docs-serve' for a page with search."
+
+.PHONY: docs-serve
+docs-serve: docs ## Serve the documentation at http://127.0.0.1:8000 while you edit it
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs serve
 
 .PHONY: pictures
 pictures: setup ## Draw the pictures of the docs anew

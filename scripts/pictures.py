@@ -218,8 +218,8 @@ def time_line_picture() -> str:
     parts += [line(x(marks), 44, x(marks), axis + 28, "mark")]
     parts += [text(x(marks) + 6, 52, "watermark: 3 s behind the newest row", "marktext")]
     notes = (
-        (x(4), "late", "4 s arrives now: its window is closed, the row goes to the side output with its reason"),
         (x(16), "accepted", "16 s arrives now: its window ended less than 5 s ago, the row still counts"),
+        (x(4), "late", "4 s arrives now: its window is closed, the row goes to the side output with its reason"),
     )
     for number, (at, kind, words) in enumerate(notes):
         y = axis + 46 + 22 * number
