@@ -21,7 +21,7 @@ from windowpane.spark.reinjection import Reinjection
 from windowpane.spark.side_output import SideOutput
 from windowpane.spark.unpacking import SideDocuments
 
-DOCUMENTS = SideDocuments("plan", ("late", "error"), ("late",), (("late", 3),))
+DOCUMENTS = SideDocuments("plan", "t", ("late", "error"), ("late",), (("late", 3),))
 
 
 class Taking(Sink):

@@ -197,7 +197,9 @@ def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 def _timeless(record: Mapping[str, Any]) -> dict[str, Any]:
     """A side record without the machine's clock, and without what only one of the two says in its own words."""
-    kept = {name: value for name, value in record.items() if name not in ("processing_time", "error_detail")}
+    kept = {
+        name: value for name, value in record.items() if name not in ("processing_time", "error_detail", "transform")
+    }
     event = kept.get("original_event")
     if isinstance(event, Mapping):
         kept["original_event"] = {name: value for name, value in event.items() if value is not None}

@@ -108,7 +108,7 @@ def test_records_of_every_kind_keep_to_the_schema(outcomes: dict[str, Outcome], 
     }  # fmt: skip
     for record in records:
         RECORD.validate(record)
-        assert list(record)[:11] == list(RECORD.schema["required"])
+        assert list(record)[:12] == list(RECORD.schema["required"])
         if record["kind"] in ("late", "evicted", "duplicate"):
             assert None not in (record["event_time"], record["group_key"], record["original_event"], record["shard"])
 

@@ -37,6 +37,8 @@ QUERIES = {
     "tumbling": "SELECT k, count(*) AS n, sum(v) AS s, avg(x) AS a, window_start, window_end FROM s "
     "GROUP BY tumblingwindow('ss', 3), k",
     "hopping": "SELECT k, max(v) AS m, min(v) AS l, window_start FROM s GROUP BY hoppingwindow('ss', 6, 2), k",
+    "gaps": "SELECT k, count(*) AS n, window_start FROM s GROUP BY k "
+    "WINDOW HOPPING (SIZE 700 ms, SLIDE 1000 ms, OFFSET 300 ms)",
     "session": "SELECT k, count(*) AS n, window_start, window_end FROM s GROUP BY sessionwindow('ss', 2), k",
     "filtered": "SELECT k, count(*) AS n FROM s WHERE v > 10 GROUP BY tumblingwindow('ss', 3), k",
     "having": "SELECT k, sum(v) AS s FROM s GROUP BY tumblingwindow('ss', 3), k HAVING sum(v) > 30",

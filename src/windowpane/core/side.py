@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.time import format_instant
@@ -85,15 +86,30 @@ def _group_key(rows: pa.RecordBatch, keys: Sequence[Key]) -> pa.Array:
     return pa.StructArray.from_arrays([rows.column(key.name) for key in present], [key.label for key in present])
 
 
-def to_records(batch: pa.RecordBatch, plan_id: str) -> list[dict[str, object]]:
+def shown_details(batch: pa.RecordBatch, *, originals: bool) -> pa.RecordBatch:
+    """Side rows whose details are fit to be shown: never a whole record.
+
+    `originals`: the route asked for the rows as they were read. Without it a detail holds nothing of a row's content.
+    """
+    detail = batch.column("error_detail").cast(pa.string())
+    undecoded = pc.fill_null(pc.equal(batch.column("reason"), DECODE), fill_value=False)
+    if originals:
+        shown = pc.if_else(undecoded, pc.utf8_slice_codeunits(detail, 0, SHOWN), detail)
+    else:
+        told = pc.replace_substring_regex(detail, r"(?s)^(.*?) is .*, which is no (\w+)$", r"\1 is no \2")
+        shown = pc.if_else(undecoded, pa.scalar("the record cannot be read"), told)
+    return batch.set_column(batch.schema.get_field_index("error_detail"), "error_detail", shown)
+
+
+def to_records(batch: pa.RecordBatch, plan_id: str, transform: str) -> list[dict[str, object]]:
     """The records of ADR-0001 as dicts, every field filled, times in RFC 3339 with microseconds.
 
     A row that was read again has `reinjections` too: how often.
     """
-    return [_record(row, plan_id) for row in batch.to_pylist()]
+    return [_record(row, plan_id, transform) for row in batch.to_pylist()]
 
 
-def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
+def _record(row: dict[str, object], plan_id: str, transform: str) -> dict[str, object]:
     start, end = row["window_start_us"], row["window_end_us"]
     record = {
         "kind": row["kind"],
@@ -107,6 +123,7 @@ def _record(row: dict[str, object], plan_id: str) -> dict[str, object]:
         "error_detail": row["error_detail"],
         "plan_id": plan_id,
         "shard": _shard_number(row["shard"]),
+        "transform": transform,
     }
     return record | {"reinjections": row["reinjections"]} if row["reinjections"] else record
 

@@ -7,6 +7,8 @@ guard. What SQL would not evaluate (a row that WHERE drops, an argument that FIL
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from windowpane.plan.parts import InputColumn
 from windowpane.sql import error_guard
@@ -15,42 +17,73 @@ from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Column, Expr, Gr
 Types = Mapping[str, str | None]
 
 
+class Guards(Protocol):
+    """How an executor evaluates an expression for a row."""
+
+    def value(self, expr: Expr) -> str:
+        """SQL of its value, which is not evaluated where `why` is not NULL."""
+
+    def why(self, expr: Expr) -> str | None:
+        """SQL that is NULL where the value can be computed, else the reason; None when it always can."""
+
+    def blamed(self, expr: Expr) -> str | None:
+        """The same in words."""
+
+
+@dataclass(frozen=True)
+class GuardTexts:
+    """Guards written out, for executors that have no other way to catch a failure."""
+
+    types: Types
+
+    def value(self, expr: Expr) -> str:
+        return expr.text
+
+    def why(self, expr: Expr) -> str | None:
+        return guard_of(expr, self.types)
+
+    def blamed(self, expr: Expr) -> str | None:
+        guard = self.why(expr)
+        return f"CASE WHEN ({guard}) IS NOT NULL THEN 'cannot compute {in_words(expr.text)}' END" if guard else None
+
+
 def row_error(columns: Sequence[InputColumn], known: Sequence[Column]) -> Expr | None:
     """The error of the input projection, over the columns of FROM."""
-    types = _types(known)
+    return _as_expr(projection_error(columns, GuardTexts(types_of(known))))
+
+
+def projection_error(columns: Sequence[InputColumn], guards: Guards) -> str | None:
+    """The first error of a row: nothing counts for a row that WHERE drops, nor an argument that FILTER leaves out."""
     where = next((column.expr for column in columns if column.role == "where"), None)
-    filters = {column.name.removesuffix("_f"): column.expr for column in columns if column.role == "filter"}
-    guards = [
-        _guarded(filters.get(column.name.rpartition("_")[0]), [guard_of(column.expr, types)], types)
+    filters = _filters(columns)
+    found = [
+        _guarded(filters.get(column.name.rpartition("_")[0]), [guards.why(column.expr)], guards)
         if column.role == "argument"
-        else guard_of(column.expr, types)
+        else guards.why(column.expr)
         for column in columns
         if column.role not in ("where", "filter")
     ]
-    guards += [guard_of(condition, types) for condition in filters.values()]
-    return _as_expr(_guarded(where, guards, types))
+    found += [guards.why(condition) for condition in filters.values()]
+    return _guarded(where, found, guards)
 
 
 def row_error_detail(columns: Sequence[InputColumn], known: Sequence[Column]) -> str | None:
     """For a row that `row_error` refuses: which expression cannot be computed."""
-    types = _types(known)
-    filters = {column.name.removesuffix("_f"): column.expr for column in columns if column.role == "filter"}
+    return projection_detail(columns, GuardTexts(types_of(known)))
+
+
+def projection_detail(columns: Sequence[InputColumn], guards: Guards) -> str | None:
+    """For a row that `projection_error` refuses: which expression cannot be computed."""
+    filters = _filters(columns)
     conditions = [
         filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None for column in columns
     ]
     ordered = sorted(zip(columns, conditions, strict=True), key=lambda pair: pair[0].role != "where")
-    return _first(_guarded(condition, [_blamed(column.expr, types)], types) for column, condition in ordered)
+    return _first(_guarded(condition, [guards.blamed(column.expr)], guards, said=True) for column, condition in ordered)
 
 
-def error_detail(exprs: Iterable[Expr], known: Sequence[Column]) -> str | None:
-    """The same for any expressions, in order."""
-    types = _types(known)
-    return _first(_blamed(expr, types) for expr in exprs)
-
-
-def _blamed(expr: Expr, types: Types) -> str | None:
-    guard = guard_of(expr, types)
-    return f"CASE WHEN ({guard}) IS NOT NULL THEN 'cannot compute {in_words(expr.text)}' END" if guard else None
+def _filters(columns: Sequence[InputColumn]) -> dict[str, Expr]:
+    return {column.name.removesuffix("_f"): column.expr for column in columns if column.role == "filter"}
 
 
 def in_words(text: str) -> str:
@@ -60,8 +93,7 @@ def in_words(text: str) -> str:
 
 def branch_error(projection: Iterable[tuple[str, Expr]], where: Expr | None, known: Sequence[Column]) -> Expr | None:
     """The error of one branch of a union, over its stream's columns."""
-    types = _types(known)
-    return _as_expr(_guarded(where, [guard_of(expr, types) for _, expr in projection], types))
+    return _as_expr(errors_where(where, [expr for _, expr in projection], GuardTexts(types_of(known))))
 
 
 def result_error(
@@ -70,7 +102,17 @@ def result_error(
     """The error of HAVING, ORDER BY and the outputs, over internal names and pseudo-columns."""
     types: dict[str, str | None] = dict(PSEUDO_COLUMNS)
     types |= {key.name: key.expr.type for key in keys} | {call.name: call.type for call in calls}
-    return _as_expr(_guarded(having, [guard_of(expr, types) for expr in results], types))
+    return _as_expr(errors_where(having, list(results), GuardTexts(types)))
+
+
+def errors_where(condition: Expr | None, exprs: Sequence[Expr], guards: Guards) -> str | None:
+    """The first error of `condition`, or, where it holds, of the expressions."""
+    return _guarded(condition, [guards.why(expr) for expr in exprs], guards)
+
+
+def details(exprs: Iterable[Expr], guards: Guards) -> str | None:
+    """Which of the expressions cannot be computed, the first of them."""
+    return _first(guards.blamed(expr) for expr in exprs)
 
 
 def guard_of(expr: Expr, types: Types) -> str | None:
@@ -78,17 +120,18 @@ def guard_of(expr: Expr, types: Types) -> str | None:
     return None if expr.columns == (expr.text,) else error_guard(expr.text, types)
 
 
-def _types(known: Sequence[Column]) -> dict[str, str | None]:
+def types_of(known: Sequence[Column]) -> dict[str, str | None]:
+    """Types of columns by name."""
     return {column.name: column.type for column in known}
 
 
-def _guarded(condition: Expr | None, guards: Iterable[str | None], types: Types) -> str | None:
-    """`guards` where `condition` holds; before them the condition's own."""
-    inner = _first(guards)
+def _guarded(condition: Expr | None, errors: Iterable[str | None], guards: Guards, *, said: bool = False) -> str | None:
+    """`errors` where `condition` holds; before them the condition's own, in words where they are."""
+    inner = _first(errors)
     if condition is None:
         return inner
-    taken = f"CASE WHEN {condition.text} THEN {inner} END" if inner is not None else None
-    return _first([guard_of(condition, types), taken])
+    taken = f"CASE WHEN {guards.value(condition)} THEN {inner} END" if inner is not None else None
+    return _first([guards.blamed(condition) if said else guards.why(condition), taken])
 
 
 def _first(guards: Iterable[str | None]) -> str | None:

@@ -76,7 +76,7 @@ def sql(
 
     sources = Sources(open_one, static.__getitem__)
     dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))
-    documents = SideDocuments(plan.plan_id, SIDE_KINDS, SIDE_KINDS if originals else ())
+    documents = SideDocuments(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
     aside = dataflow.packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
     results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))
     results.side_output = aside

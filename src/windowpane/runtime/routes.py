@@ -96,7 +96,7 @@ def _tell_forgotten(outbox: Path, channels: Mapping[str, SideChannel]) -> None:
 def _documents(plan: Plan, routes: Mapping[SideKind, Route]) -> SideDocuments:
     originals = tuple(kind for kind, route in routes.items() if route.include_original)
     limits = tuple((kind, route.rate_limit) for kind, route in routes.items() if route.rate_limit is not None)
-    return SideDocuments(plan.plan_id, tuple(routes), originals, limits)
+    return SideDocuments(plan.plan_id, plan.transform, tuple(routes), originals, limits)
 
 
 def _reinjection(plan: Plan, checkpoint: Checkpoint, routes: Mapping[SideKind, Route]) -> Reinjection | None:

@@ -156,8 +156,8 @@ class BatchRunner:
     def _error_texts(self, gathered: Gathered, entry: Entry, documents: SideDocuments) -> list[str]:
         """Records of what is no row of a source: emissions that cannot be evaluated, files that cannot be read."""
         texts = []
-        if entry.results and self.results.can_fail:
-            bad = self.results.error_documents(gathered.emissions(), entry.clock_us, entry.watermark_us)
-            texts += [row[0] for row in bad.collect()]
+        if entry.results and not self.results.is_plain:
+            bad = self.results.error_documents(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
+            texts += [row[0] for row in bad.collect()] if bad is not None else []
         damaged = {} if entry.final else self.damaged(entry.batch_id)
         return texts + (documents.of_files(damaged, entry.clock_us, entry.watermark_us) if damaged else [])

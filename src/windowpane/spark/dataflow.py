@@ -80,7 +80,7 @@ def build_dataflow(
     near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
     if ticks:
         near = near.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
-    emitted = emission_schema(operators, stages.complete_rows(empty_batch(sent), 0).schema)
+    emitted = emission_schema(plan.physical, operators, stages.complete_rows(empty_batch(sent), 0).schema)
     results = ResultFrame.over(plan.physical, plan.plan_id, emitted, identified=identified)
     stages = replace(stages, result_columns=tuple(results.schema.names))
     packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")

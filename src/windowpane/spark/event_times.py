@@ -20,6 +20,7 @@ from windowpane.errors import PlanError, gist
 from windowpane.plan.eventtime import ArrowParser, EventtimeParser, EventtimeTypes
 from windowpane.plan.guard import in_words
 from windowpane.plan.steps import TimeStep
+from windowpane.spark.envelope import fallible, is_ansi, tried
 from windowpane.sql import error_guard
 
 NOW = "unix_micros(current_timestamp())"
@@ -42,14 +43,33 @@ class TimeExpressions:
         kind = step.column_type or self._type_of(step.text)
         parser = self.types.resolve(step.type).parser
         value = self._parsed(step, parser, kind)
-        return f"CASE WHEN ({step.error}) IS NULL THEN {value} END" if step.error else value
+        if self._may_fail(step, parser):
+            value = tried(value)
+        guard = self._guard(step)
+        return f"CASE WHEN {guard} IS NULL THEN {value} END" if guard else value
+
+    def _may_fail(self, step: TimeStep, parser: EventtimeParser) -> bool:
+        """A parser of ours takes every value of a column; an expression, or a user's parser, may fail."""
+        own = not isinstance(parser.sql, str)
+        return not own or (step.columns != (step.text,) and bool(fallible(self.source, [step.text])))
+
+    def absent(self, step: TimeStep) -> str:
+        """Whether a row has NULL there, and not a value that cannot be computed."""
+        guard = self._guard(step)
+        return f"{f'{guard} IS NULL AND ' if guard else ''}{tried(f'({step.text}) IS NULL')}"
+
+    def _guard(self, step: TimeStep) -> str | None:
+        """Without ANSI mode Spark computes something for every row: only the guard knows bad ones."""
+        return None if step.error is None or is_ansi(self.source) else tried(step.error)
 
     def failure(self, step: TimeStep) -> str:
         """For a row that a strict step gives no time: what it has there instead."""
         name = in_words(step.text.strip("`"))
         there = f"substring(CAST({step.text} AS STRING), 1, {SHOWN})"
         told = f"coalesce(concat('{name} is ', {there}, ', which is no {step.type}'), '{name} is NULL')"
-        return f"CASE WHEN ({step.error}) IS NULL THEN {told} ELSE 'cannot compute {name}' END" if step.error else told
+        guard, failed = self._guard(step), f"'cannot compute {name}'"
+        told = f"coalesce({tried(told)}, {failed})"
+        return f"CASE WHEN {guard} IS NULL THEN {told} ELSE {failed} END" if guard else told
 
     def _parsed(self, step: TimeStep, parser: EventtimeParser, kind: str) -> str:
         if parser.sql is None and parser.arrow is not None:
@@ -62,7 +82,13 @@ class TimeExpressions:
         name = f"wp_time_{uuid.uuid4().hex}"
 
         def micros(values: pa.Array) -> pa.Array:
-            return parse(values)[0].cast(pa.int64())
+            try:
+                return parse(values)[0].cast(pa.int64())
+            except Exception:  # noqa: BLE001  # a user's code may raise anything: the values to blame are found by halving
+                if len(values) <= 1:
+                    return pa.nulls(len(values), pa.int64())
+            middle = len(values) // 2
+            return pa.concat_arrays([micros(values[:middle]), micros(values[middle:])])
 
         function = arrow_udf(micros, "bigint")  # type: ignore[call-overload]  # its type hints say the rest
         self.spark.udf.register(name, function)
@@ -70,7 +96,7 @@ class TimeExpressions:
 
     def _checked(self, step: TimeStep, value: str, kind: str) -> str:
         """A user's expression: guarded, and as microseconds."""
-        guard = error_guard(value, {step.text.strip("`"): kind})
+        guard = None if is_ansi(self.source) else error_guard(value, {step.text.strip("`"): kind})
         try:
             found = self._type_of(value)
         except PySparkException as refused:
@@ -84,7 +110,7 @@ class TimeExpressions:
                 "it must yield BIGINT (microseconds since the epoch) or TIMESTAMP, and NULL for what cannot be read",
             )  # fmt: skip
         micros = f"unix_micros({value})" if found == "TIMESTAMP" else value
-        return f"CASE WHEN ({guard}) IS NULL THEN {micros} END" if guard else micros
+        return f"CASE WHEN {tried(guard)} IS NULL THEN {micros} END" if guard else micros
 
     def _type_of(self, text: str) -> str:
         return self.source.selectExpr(f"{text} AS v").schema["v"].dataType.simpleString().upper()

@@ -15,13 +15,16 @@ from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, TriggerTimes
 from windowpane.core.operators.base import Operator, through
+from windowpane.core.windows.spec import Hopping, Tumbling
 from windowpane.plan import physical
+from windowpane.plan.guard import errors_where
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.operators import find_aggregation
+from windowpane.plan.operators import find_aggregation, find_window
+from windowpane.spark.envelope import Envelope, install, risky_texts
 from windowpane.spark.far import RESULTS
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
 from windowpane.spark.unpacking import Unpack
-from windowpane.sql.query import OrderKey, Output
+from windowpane.sql.query import Expr, OrderKey, Output
 from windowpane.time import format_instant
 
 REASON = "_reason"
@@ -31,20 +34,25 @@ _PSEUDO = {"window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
 """Names that a query may use, and the columns that they are."""
 
 
-def emission_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
-    """Columns of the emissions, found by sending one row through all operators in memory."""
-    row = pa.RecordBatch.from_arrays([_sample(field) for field in rows], schema=rows)
+def emission_schema(root: PlanNode, operators: list[Operator], rows: pa.Schema) -> pa.Schema:
+    """Columns of the emissions, found by sending one row through all operators in memory.
+
+    The row stands at the start of a window: where windows leave gaps, any other time may be in none.
+    """
+    window = find_window(root)
+    start_us = window.spec.offset_us if window and isinstance(window.spec, Tumbling | Hopping) else 0
+    row = pa.RecordBatch.from_arrays([_sample(field, start_us) for field in rows], schema=rows)
     trigger = TriggerTimes(row.select([c.TS, c.ARRIVAL]))
-    frames: list[Frame] = [Clock(0), Rows(row), trigger, BatchEnd(), ControlSignal.END]
+    frames: list[Frame] = [Clock(start_us), Rows(row), trigger, BatchEnd(), ControlSignal.END]
     given = through(operators, frames)
     emitted = next((frame.batch.schema for frame in given if isinstance(frame, Emissions)), None)
     assert emitted is not None, "one good row always gives a result at the end"
     return pa.schema([field for field in emitted if field.name not in (c.SHARD, c.EVENT, c.REINJECTIONS)])
 
 
-def _sample(field: pa.Field) -> pa.Array:
+def _sample(field: pa.Field, ts_us: int) -> pa.Array:
     """A row that is kept, good, opens a state window, and is NULL otherwise."""
-    true = {c.KEEP: True, c.OPEN: True, c.WHEN: True, c.TS: 0, c.ARRIVAL: 0}
+    true = {c.KEEP: True, c.OPEN: True, c.WHEN: True, c.TS: ts_us, c.ARRIVAL: 0}
     if field.name == c.SHARD:
         return pa.array(["s/0"]).dictionary_encode().cast(field.type)
     return pa.array([true[field.name]], field.type) if field.name in true else pa.nulls(1, field.type)
@@ -128,19 +136,53 @@ class ResultFrame:
 
         `identified`: with the columns that say which emission a row is.
         """
+        safe = self._envelope(unpacked)
+        error = self._error(safe)
+        good = safe.frame if error is None else safe.frame.where(f"({error}) IS NULL")
+        return self._projected(self._ordered(self._having(good, safe), safe), safe, identified=identified)
+
+    def _envelope(self, unpacked: DataFrame) -> Envelope:
+        """Every expression over the emissions."""
         emissions = unpacked.selectExpr(*self._pseudo_columns())
-        guard = self._guard()
-        good = emissions if guard is None else emissions.where(f"({guard}) IS NULL")
-        return self._projected(self._ordered(self._having(good)), identified=identified)
+        exprs = [*([self._condition] if self._condition else []), *self._computed]
+        types = {field.name: field.dataType.simpleString().upper() for field in emissions.schema}
+        if "risky" not in self._found:
+            install(emissions.sparkSession)
+            self._found["risky"] = risky_texts(emissions, exprs, types)
+        return Envelope.over(emissions, exprs, types, self._found["risky"])
+
+    @cached_property
+    def _found(self) -> dict[str, frozenset[str]]:
+        """What one micro-batch finds out for all."""
+        return {}
 
     @property
-    def can_fail(self) -> bool:
-        """Whether an expression over the emissions can fail at all."""
-        return self._guard() is not None
+    def _condition(self) -> Expr | None:
+        node = find(self.root, physical.PhysicalHaving)
+        return node.condition if node else None
 
-    def error_documents(self, unpacked: DataFrame, clock_us: int, watermark_us: int | None) -> DataFrame:
-        """Records of emissions that cannot be evaluated (column `value`)."""
-        guard = self._guard()
+    @property
+    def _order(self) -> tuple[OrderKey, ...]:
+        node = find(self.root, physical.PhysicalTopN) or find(self.root, physical.PhysicalSort)
+        return node.order if node else ()
+
+    @property
+    def _computed(self) -> list[Expr]:
+        return [output.expr for output in self._outputs] + [key.expr for key in self._order]
+
+    def _error(self, safe: Envelope) -> str | None:
+        return errors_where(self._condition, self._computed, safe)
+
+    def error_documents(
+        self, unpacked: DataFrame, clock_us: int, watermark_us: int | None, transform: str
+    ) -> DataFrame | None:
+        """Records of emissions that cannot be evaluated (column `value`); None if there can be none."""
+        if self.is_plain:
+            return None
+        safe = self._envelope(unpacked)
+        error = self._error(safe)
+        if error is None:
+            return None
         window = "CAST(NULL AS STRING)"
         if c.WINDOW_START in self.schema.names:
             window = f"named_struct('start', {_rfc3339('window_start')}, 'end', {_rfc3339('window_end')})"
@@ -150,11 +192,10 @@ class ResultFrame:
             "processing_time": f"'{format_instant(clock_us)}'", "watermark": watermark, "window": window,
             "group_key": self._group_key(), "original_event": "CAST(NULL AS STRING)",
             "error_detail": "'a column of the result, HAVING or ORDER BY cannot be computed'",
-            "plan_id": f"'{self.plan_id}'", "shard": "CAST(NULL AS INT)",
+            "plan_id": f"'{self.plan_id}'", "shard": "CAST(NULL AS INT)", "transform": _literal(transform),
         }  # fmt: skip
         record = ", ".join(f"'{name}', {text}" for name, text in fields.items())
-        emissions = unpacked.selectExpr(*self._pseudo_columns())
-        bad = emissions.selectExpr("*", f"{guard} AS {REASON}").where(f"{REASON} IS NOT NULL")
+        bad = safe.frame.selectExpr("*", f"{error} AS {REASON}").where(f"{REASON} IS NOT NULL")
         return bad.selectExpr(f"to_json(named_struct({record}), map('ignoreNullFields', 'false')) AS value")
 
     def _group_key(self) -> str:
@@ -163,37 +204,28 @@ class ResultFrame:
             return "CAST(NULL AS STRING)"
         return f"struct({', '.join(f'{use.name} AS `{use.label}`' for use in aggregation.keys)})"
 
-    def _guard(self) -> str | None:
-        node = find(self.root, physical.PhysicalFinalProject)
-        return node.error.text if node and node.error else None
-
     def _pseudo_columns(self) -> list[str]:
         names = self.unpack.identified_schema.names
         times = [f"timestamp_micros({column}) AS {name}" for name, column in _TIMES.items() if column in names]
         return ["*", *times, *(f"{column} AS {name}" for name, column in _PSEUDO.items() if column in names)]
 
-    def _having(self, frame: DataFrame) -> DataFrame:
-        node = find(self.root, physical.PhysicalHaving)
-        return frame.where(node.condition.text) if node else frame
+    def _having(self, frame: DataFrame, safe: Envelope) -> DataFrame:
+        return frame.where(safe.value(self._condition)) if self._condition else frame
 
-    def _ordered(self, frame: DataFrame) -> DataFrame:
-        top, sort = find(self.root, physical.PhysicalTopN), find(self.root, physical.PhysicalSort)
-        node = top or sort
-        if node is None:
+    def _ordered(self, frame: DataFrame, safe: Envelope) -> DataFrame:
+        if not self._order:
             return frame
-        order = ", ".join(_order_key(key) for key in node.order)
-        window = ", ".join(
-            column for column in (c.WINDOW_START, c.WINDOW_END, c.TRIGGER) if column in self.schema.names
-        )
+        frame = frame.selectExpr("*", *(f"{safe.value(key.expr)} AS _o{n}" for n, key in enumerate(self._order)))
+        window = [column for column in (c.WINDOW_START, c.WINDOW_END, c.TRIGGER) if column in self.schema.names]
+        top = find(self.root, physical.PhysicalTopN)
         if top is not None:
-            rank = f"row_number() OVER (PARTITION BY {window} ORDER BY {order}) AS _rank"
+            order = ", ".join(_order_key(n, key) for n, key in enumerate(self._order))
+            rank = f"row_number() OVER (PARTITION BY {', '.join(window)} ORDER BY {order}) AS _rank"
             frame = frame.selectExpr("*", rank).where(f"_rank <= {top.limit}")
-        return frame.selectExpr("*", *(f"{key.expr.text} AS _o{n}" for n, key in enumerate(node.order))).orderBy(
-            *(name for name in window.split(", ") if name), *_directions(node.order)
-        )
+        return frame.orderBy(*window, *_directions(self._order))
 
-    def _projected(self, frame: DataFrame, *, identified: bool) -> DataFrame:
-        columns = [f"{output.expr.text} AS `{output.name}`" for output in self._outputs]
+    def _projected(self, frame: DataFrame, safe: Envelope, *, identified: bool) -> DataFrame:
+        columns = [f"{safe.value(output.expr)} AS `{output.name}`" for output in self._outputs]
         return frame.selectExpr(*columns, *(self._identity() if identified else ()))
 
     def _identity(self) -> list[str]:
@@ -221,12 +253,17 @@ def _quoted(text: str) -> str:
     return f"`{text.replace('`', '')}`"
 
 
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def _rfc3339(column: str) -> str:
     return f"date_format({column}, \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
 
 
-def _order_key(key: OrderKey) -> str:
-    return f"{key.expr.text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+def _order_key(number: int, key: OrderKey) -> str:
+    return f"_o{number} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _directions(order: tuple[OrderKey, ...]) -> list[Column]:

@@ -55,6 +55,7 @@ class SideDocuments:
     """Picklable: `run` turns packed side rows into JSON records in the workers."""
 
     plan_id: str
+    transform: str
     kinds: tuple[str, ...]
     originals: tuple[str, ...]
     """Kinds whose records keep the original event."""
@@ -69,7 +70,8 @@ class SideDocuments:
                 part = batch.filter(pc.equal(batch.column("kind"), kind)).slice(0, left.get(kind, 0))
                 if part.num_rows:
                     left[kind] -= part.num_rows
-                    found.append(part if kind in self.originals else _without_event(part))
+                    kept = part if kind in self.originals else _without_event(part)
+                    found.append(side.shown_details(kept, originals=kind in self.originals))
         return found
 
     def texts(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
@@ -84,8 +86,12 @@ class SideDocuments:
                     yield pa.RecordBatch.from_arrays([pa.array(self._texts(frame.batch), pa.string())], ["value"])
 
     def _texts(self, batch: pa.RecordBatch) -> list[str]:
-        chosen = batch.filter(pc.is_in(batch.column("kind"), pa.array(self.kinds, pa.string())))
-        return [json.dumps(self._trimmed(record)) for record in side.to_records(chosen, self.plan_id)]
+        parts = (
+            side.shown_details(batch.filter(pc.equal(batch.column("kind"), kind)), originals=kind in self.originals)
+            for kind in self.kinds
+        )
+        records = (record for part in parts for record in side.to_records(part, self.plan_id, self.transform))
+        return [json.dumps(self._trimmed(record)) for record in records]
 
     def of_files(self, damaged: Mapping[str, str], clock_us: int, watermark_us: int | None) -> list[str]:
         """A record for each file that could not be read to its end."""
@@ -99,7 +105,7 @@ class SideDocuments:
             watermark_us=watermark_us,
             detail=pa.array(details, pa.string()),
         )
-        return [json.dumps(record) for record in side.to_records(batch, self.plan_id)]
+        return [json.dumps(record) for record in side.to_records(batch, self.plan_id, self.transform)]
 
     def _trimmed(self, record: dict[str, object]) -> dict[str, object]:
         return record if record["kind"] in self.originals else record | {"original_event": None}

@@ -3,7 +3,7 @@
 from windowpane.sql.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
-from windowpane.sql.scalar import expression_problem, rename_columns
+from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns
 from windowpane.sql.schema import (
     KAFKA,
     KAFKA_COLUMNS,
@@ -26,6 +26,7 @@ __all__ = [
     "Schema",
     "SelectStmt",
     "bind",
+    "conjuncts",
     "error_guard",
     "expression_problem",
     "parse",

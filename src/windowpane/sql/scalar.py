@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -29,6 +29,36 @@ def expression_problem(text: str) -> str | None:
     except (SqlglotError, InternalError, RecursionError) as fault:
         return str(fault).partition("\n")[0] or "it is nested too deeply"
     return None
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """A condition of those that AND joins. `left = right` where it compares one side's columns with the other's."""
+
+    text: str
+    left: str | None = None
+    right: str | None = None
+
+
+def conjuncts(text: str, table: str) -> list[Conjunct]:
+    """The parts of a join's condition; `left` is over the stream's columns and `right` over those of `table`.
+
+    >>> conjuncts("t.id = s.a + 1 AND s.b > t.b", "t")[0]
+    Conjunct(text='t.id = s.a + 1', left='s.a + 1', right='t.id')
+    """
+    tree = read_expression(text)
+    parts = tree.flatten() if isinstance(tree, exp.And) else [tree]
+    return [_conjunct(part.unnest(), table) for part in parts]
+
+
+def _conjunct(node: exp.Expr, table: str) -> Conjunct:
+    text = render(node)
+    if not isinstance(node, exp.EQ):
+        return Conjunct(text)
+    sides = [{column.table == table for column in side.find_all(exp.Column)} for side in (node.left, node.right)]
+    if sides == [{False}, {True}]:
+        return Conjunct(text, render(node.left), render(node.right))
+    return Conjunct(text, render(node.right), render(node.left)) if sides == [{True}, {False}] else Conjunct(text)
 
 
 def column_name(node: exp.Expr) -> str | None:

@@ -22,7 +22,7 @@ SUBJECTS: tuple[Subject, ...] = ("rows", "side", "watermark", "accounting", "cou
 ACCOUNTS = ("in", "aggregated", "filtered", "late", "error", "duplicate", "evicted", "no_window", "buffered")
 SIDE_FIELDS = (
     "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event",
-    "error_detail", "plan_id", "shard",
+    "error_detail", "plan_id", "shard", "transform",
 )  # fmt: skip
 
 

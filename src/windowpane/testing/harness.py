@@ -230,7 +230,11 @@ class Harness:
             tables.append(table)
             if errors is not None:
                 side_batches.append(errors)
-        records = [record for batch in side_batches for record in side.to_records(batch, self.plan.plan_id)]
+        records = [
+            record
+            for batch in side_batches
+            for record in side.to_records(batch, self.plan.plan_id, self.plan.transform)
+        ]
         whole = pa.concat_tables(tables) if tables else None
         return Step(
             as_python(whole) if whole is not None else [],

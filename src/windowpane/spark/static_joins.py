@@ -1,0 +1,158 @@
+"""Joins of a stream with a static table, done by Spark so that no row stops the query and none gets lost."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windowpane.errors import PlanError
+from windowpane.plan.columns import quote
+from windowpane.plan.guard import in_words
+from windowpane.spark.envelope import EVALUATION_ERROR, fallible, tried
+from windowpane.sql import conjuncts, error_guard
+from windowpane.sql.query import Relation, StaticJoin
+from windowpane.sql.scalar import Conjunct
+
+KEEP = "_from_keep"
+"""Whether FROM keeps a row: WHERE of a branch of a union holds, an inner join has found a partner."""
+JOIN_ERROR, JOIN_DETAIL = "_join_error", "_join_detail"
+_MATCHED = "_matched"
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A part of ON that never fails, and SQL that is NULL unless it could not be computed: then the reason."""
+
+    text: str
+    error: str | None = None
+    blamed: str = ""
+
+
+@dataclass(frozen=True)
+class JoinedTable:
+    """One join of a query."""
+
+    spark: SparkSession
+    relation: Relation
+    join: StaticJoin
+
+    def to(self, source: DataFrame, table: DataFrame) -> DataFrame:
+        """A stream row without a partner has been read, so it stays as a filtered row."""
+        join = self.join
+        stream_view, table_view = (f"wp_{uuid.uuid4().hex}" for _ in range(2))
+        kind = join.text.partition("JOIN ")[0].strip()
+        one_sided = "SEMI" in kind or "ANTI" in kind
+        if one_sided:
+            table = table.select(*self._compared()).distinct()
+        table = table.withColumn(_MATCHED, F.lit(True))
+        source.createOrReplaceTempView(stream_view)
+        table.createOrReplaceTempView(table_view)
+        parts = self._conditions(source, table)
+        stream, alias = self._stream, quote(join.alias)
+        kept = self._partner(kind, f"{alias}.{_MATCHED}")
+        before = f"coalesce({stream}.{KEEP}, TRUE)" if KEEP in source.columns else None
+        kept = f"{before} AND {kept}" if before else kept
+        hidden = (KEEP, JOIN_ERROR, JOIN_DETAIL)
+        columns = [f"{stream}.{quote(name)}" for name in source.columns if name not in hidden]
+        columns += [*([] if one_sided else self._table_columns()), f"{kept} AS {KEEP}"]
+        columns += self._errors(source, parts, before)
+        on = " AND ".join(part.text for part in parts) or "TRUE"
+        sql = f"SELECT {', '.join(columns)} FROM {stream_view} AS {stream} LEFT JOIN {table_view} AS {alias} ON {on}"
+        return self.spark.sql(sql)
+
+    @property
+    def _stream(self) -> str:
+        return quote(self.relation.alias)
+
+    def _conditions(self, source: DataFrame, table: DataFrame) -> list[_Condition]:
+        alias = quote(self.join.alias)
+        text = self.join.text.partition(" ON ")[2]
+        if self.join.using_columns:
+            text = " AND ".join(
+                f"{self._stream}.{quote(name)} = {alias}.{quote(name)}" for name in self.join.using_columns
+            )
+        if not text:
+            return []
+        pairs = source.alias(self.relation.alias).crossJoin(table.alias(self.join.alias))
+        parts = conjuncts(text, self.join.alias)
+        risky = fallible(pairs, [part.text for part in parts])
+        held = f"{self._stream}.{quote(source.columns[0])}", f"{alias}.{quote(table.columns[0])}"
+        return [_safe(part, pairs, *held) if part.text in risky else _Condition(f"({part.text})") for part in parts]
+
+    def _errors(self, source: DataFrame, parts: list[_Condition], before: str | None) -> list[str]:
+        """Why a row could not be joined, by this join or by one before it."""
+        found = [f"{self._stream}.{JOIN_ERROR}"] if JOIN_ERROR in source.columns else []
+        said = [f"{self._stream}.{JOIN_DETAIL}"] if JOIN_ERROR in source.columns else []
+        found += [part.error for part in parts if part.error]
+        said += [f"CASE WHEN {part.error} IS NOT NULL THEN '{part.blamed}' END" for part in parts if part.error]
+        if not found:
+            return []
+        error, detail = f"coalesce({', '.join(found)})", f"coalesce({', '.join(said)})"
+        return [
+            f"{f'CASE WHEN {before} THEN {text} END' if before else text} AS {name}"
+            for text, name in ((error, JOIN_ERROR), (detail, JOIN_DETAIL))
+        ]
+
+    def _compared(self) -> list[str]:
+        """The table's columns that a semi or anti join compares: distinct, a row has at most one partner in them."""
+        join = self.join
+        if join.using_columns:
+            return list(join.using_columns)
+        condition = join.text.partition(" ON ")[2]
+        sides = [side.strip("() ") for pair in condition.split(" AND ") for side in pair.split(" = ")]
+        if len(sides) != 2 * len(condition.split(" AND ")):
+            raise PlanError(
+                "UNSUPPORTED_JOIN", f"`{join.text}` compares by something else than equality",
+                "a semi or anti join takes USING (…), or ON with equalities joined by AND",
+            )  # fmt: skip
+        prefix = f"{quote(join.alias)}."
+        return [side.removeprefix(prefix).strip("`") for side in sides if side.startswith(prefix)]
+
+    def _partner(self, kind: str, matched: str) -> str:
+        """Whether a row is kept, by the kind of join."""
+        if kind == "LEFT":
+            return "TRUE"
+        return f"{matched} IS NULL" if "ANTI" in kind else f"{matched} IS NOT NULL"
+
+    def _table_columns(self) -> list[str]:
+        """Columns of the table, under new names where they clash."""
+        join = self.join
+        taken = {(alias, column): name for name, alias, column in self.relation.renamed}
+        shared = {name.lower() for name in join.using_columns}
+        return [
+            f"{quote(join.alias)}.{quote(column.name)} AS {quote(taken.get((join.alias, column.name), column.name))}"
+            for column in join.columns
+            if column.name.lower() not in shared
+        ]
+
+
+def _safe(part: Conjunct, pairs: DataFrame, stream: str, table: str) -> _Condition:
+    """A part that can fail. An equality stays one, so that Spark need not compare every row with every other.
+
+    A pair for which anything else fails is joined, as an error row. `stream`, `table`: a column of each side.
+    """
+    blamed = f"cannot compute {in_words(part.text)}"
+    if part.left is None or part.right is None:
+        whole = tried(f"named_struct('v', {part.text})", stream)
+        return _Condition(f"coalesce({whole}.v, {whole} IS NULL)", _why(part.text, whole), blamed)
+    compared = pairs.selectExpr(f"{part.text} AS v")
+    kind = _compared_type(compared)
+    left, right = (f"CAST({side} AS {kind})" for side in (part.left, part.right))
+    error = _why(left, tried(f"named_struct('v', {left})", stream))
+    return _Condition(f"{tried(left, stream)} = {tried(right, table)}", error, blamed)
+
+
+def _compared_type(compared: DataFrame) -> str:
+    """The type to which Spark brings both sides of an equality."""
+    equality: Any = compared._jdf.queryExecution().analyzed().expressions().head().child()  # noqa: SLF001
+    return str(equality.left().dataType().sql())
+
+
+def _why(text: str, envelope: str) -> str:
+    guard = error_guard(text, {})
+    known = f"{tried(guard)}, " if guard else ""
+    return f"CASE WHEN {envelope} IS NULL THEN coalesce({known}'{EVALUATION_ERROR}') END"
