@@ -58,7 +58,7 @@ def test_what_a_run_leaves_is_taken(folder: Path) -> None:
 @pytest.mark.parametrize(
     "gone",
     [
-        "ledger/000000000002.json", "ledger/000000000001.json", "ledger/000000000000.json", 
+        "ledger/000000000002.json", "ledger/000000000001.json", "ledger/000000000000.json",
         "spark/offsets/2", "spark/sources/0/2", "spark/metadata", "plan.json", "ledger", "spark/offsets",
         "spark/commits", "spark/sources", "spark",
     ],
@@ -123,9 +123,12 @@ def test_an_entry_of_another_shape_is_refused(folder: Path, change: dict[str, ob
 def test_files_are_synced_with_their_folder_and_take_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     really = os.fsync
-    monkeypatch.setattr(
-        os, "fsync", lambda fd: (synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())), really(fd))[1]
-    )
+
+    def fsync(fd: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        really(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
     tmp_path.chmod(0o700)
     Ledger(tmp_path / "ledger").write(entry(0))
     written = tmp_path / "ledger" / "000000000000.json"

@@ -15,7 +15,7 @@ from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, TriggerTimes
 from windowpane.core.operators.base import Operator, through
-from windowpane.core.windows.spec import Hopping, Tumbling
+from windowpane.core.windows.fixed import Hopping, Tumbling
 from windowpane.plan import physical
 from windowpane.plan.guard import errors_where
 from windowpane.plan.node import PlanNode, find
