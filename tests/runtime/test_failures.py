@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink, SinkBatch
@@ -108,3 +109,40 @@ def test_a_sink_is_not_tried_again_while_the_query_stops(caplog: pytest.LogCaptu
     with pytest.raises(OSError, match="full"):
         RetryingSink(sink, stopping, pauses=(60,)).write(batch())
     assert caplog.records == []
+
+
+class Raising(Sink):
+    def __init__(self, error: Exception) -> None:
+        super().__init__("results")
+        self.error, self.tries = error, 0
+
+    def write(self, batch: SinkBatch) -> None:
+        self.tries += 1
+        raise SinkError("SINK_WRITE", f"sink `results` failed: {gist(self.error)}") from self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (
+            RuntimeError("An error occurred while calling o1.save.\n: java.lang.ClassNotFoundException: a.Missing"),
+            1,
+        ),
+        (AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: nope"), 1),
+        (RuntimeError("org.apache.kafka.common.errors.SaslAuthenticationException: wrong"), 1),
+        (RuntimeError("org.apache.kafka.common.errors.TopicAuthorizationException: not you"), 1),
+        (OSError('FATAL:  password authentication failed for user "me"'), 1),
+        (TypeError("save() takes 1 positional argument but 2 were given"), 1),
+        (ConnectionRefusedError("connection refused"), 3),
+        (RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker"), 3),
+        (OSError("No space left on device"), 3),
+    ],
+    ids=lambda value: str(value)[-40:],
+)
+def test_what_cannot_pass_by_waiting_is_tried_once(error: Exception, tries: int) -> None:
+    sink = Raising(error)
+    with pytest.raises(SinkError) as failed:
+        RetryingSink(sink, threading.Event(), pauses=(0.001, 0.001)).write(batch())
+    assert (failed.value.code, sink.tries, "nothing is lost" in str(failed.value.hint)) == (
+        "SINK_FAILED", tries, tries > 1,
+    )  # fmt: skip

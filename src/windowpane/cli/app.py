@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +15,13 @@ app = typer.Typer(
     name="windowpane",
     help="Windowed streaming SQL for Spark in which every row is accounted for.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 200,
+        "terminal_width": None if sys.stdout.isatty() else 110,
+    },
 )
 
 PipelineFile = Annotated[
@@ -164,6 +168,28 @@ def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debu
         from windowpane.cli.status import send_request  # noqa: PLC0415
 
         out.write(send_request(pipeline, "stop", timeout))
+
+
+@app.command(
+    epilog="Examples:\n\n  windowpane reset\n\n  windowpane reset jobs/pipeline.toml --transform hot --yes",
+)
+def reset(
+    pipeline: PipelineFile = None,
+    *,
+    transform: TransformName = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Remove a pipeline's checkpoint, so that the next run begins anew. Shows what it removes, and asks first."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.reset import confirmed, plan_reset  # noqa: PLC0415
+
+        planned = plan_reset(pipeline, transform)
+        if not (yes or confirmed(planned, as_json=as_json)):
+            out.write("Nothing was removed.")
+            return
+        out.write(planned.carry_out(as_json=as_json))
 
 
 @app.command(

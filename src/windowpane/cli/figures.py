@@ -11,11 +11,12 @@ from typing import Any
 from rich.table import Table
 
 from windowpane.connectors.limits import limit_text
+from windowpane.connectors.tables import UNBOUNDED
 from windowpane.time import format_instant
 
 SECOND_US = 1_000_000
 WIDTH = 110
-"""The widest that text gets, also where nothing says how wide the terminal is."""
+"""How wide text is in a pipe or a file."""
 MEANINGS = {
     "aggregated": "in a result, or in a window that is still open",
     "filtered": "did not pass WHERE",
@@ -31,7 +32,12 @@ MEANINGS = {
 
 def text_width() -> int:
     """How wide text may be: as the terminal, so that it is broken between words; the same everywhere in a pipe."""
-    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+
+
+def table_width() -> int:
+    """How wide a table may be: as the terminal, and as it needs to be in a pipe."""
+    return text_width() if sys.stdout.isatty() else UNBOUNDED
 
 
 def status_line(name: str, transform: Mapping[str, Any]) -> str:

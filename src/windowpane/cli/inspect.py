@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windowpane.cli.figures import MEANINGS, instant, proof, text_width
+from windowpane.cli.figures import MEANINGS, instant, proof, table_width, text_width
 from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
@@ -132,5 +132,5 @@ def _ledger_table(name: str, entries: list[Entry]) -> Table:
 
 def _drawn(table: Table) -> str:
     text = StringIO()
-    Console(file=text, width=text_width(), highlight=False).print(table)
+    Console(file=text, width=table_width(), highlight=False, markup=False).print(table)
     return text.getvalue().rstrip()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from windowpane.cli.figures import accounting_table
 from windowpane.cli.profile import Profile
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
 from windowpane.config import METRICS_ONLY, PipelineConfig, Trigger, find_pipeline, load_pipeline, parse_options
+from windowpane.connectors.tables import table_console
 from windowpane.errors import ConfigError
+from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
+from windowpane.runtime.checkpoint import Checkpoint, open_plans
 from windowpane.runtime.control import Requests
 from windowpane.runtime.location import pipeline_folder
 from windowpane.runtime.signals import StopSignals, stop_signals
@@ -57,6 +58,7 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     config = load_pipeline(path or find_pipeline())
     plans = plan_pipeline(config, options.transform)
     trigger = _trigger(options)
+    _admit(config, plans)
     progress = _progress(options)
     # py4j logs every connection that breaks when Spark stops; what matters reaches the user as an error.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -68,6 +70,13 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     with redirect_stdout(progress.stdout):
         outcome, board = _run(pipeline, progress, profiles, signals, drain=options.drain)
     _conclude(config, outcome, board, profiles, as_json=options.as_json)
+
+
+def _admit(config: PipelineConfig, plans: Sequence[Plan]) -> None:
+    """StateError when the checkpoint does not let these plans run: known without Spark."""
+    folder = pipeline_folder(config)
+    for plan in open_plans(folder, plans):
+        Checkpoint(folder / plan.transform).admit(plan, config.options.shards)
 
 
 def _run(
@@ -121,7 +130,7 @@ def _conclude(
         final |= {"profile": {name: each.document() for name, each in profiles.items()}} if profiles else {}
         sys.stdout.write(json.dumps(final) + "\n")
         return
-    console = Console(stderr=True, highlight=False)
+    console = table_console(sys.stderr)
     for name, entry in board.entries.items():
         console.print(accounting_table(name, named(entry.totals), _routes(config, name)))
     for name, profile in profiles.items():

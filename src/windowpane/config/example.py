@@ -87,7 +87,7 @@ path = "out/dlq"
 [spark]
 master = "local[*]"
 app_name = "windowpane example"
-# packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"]
+# packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]
 config = { "spark.sql.shuffle.partitions" = 2 }
 '''
 

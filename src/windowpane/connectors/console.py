@@ -6,10 +6,10 @@ import datetime as dt
 import sys
 from typing import TextIO
 
-from rich.console import Console
 from rich.table import Table
 
 from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.tables import table_console
 
 SHOWN = 20
 
@@ -20,7 +20,7 @@ class ConsoleSink(Sink):
     def __init__(self, name: str, rows: int = SHOWN, file: TextIO | None = None) -> None:
         super().__init__(name)
         self._rows = rows
-        self._console = Console(file=file or sys.stdout, highlight=False)
+        self._console = table_console(file or sys.stdout)
 
     def write(self, batch: SinkBatch) -> None:
         if batch.documents:

@@ -27,7 +27,7 @@ from windowpane.plan.scan_sources import several_topics
 from windowpane.plan.steps import SOURCE_TIME
 from windowpane.sql import parse_schema, with_kafka_metadata
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _CLIENT = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024)}
 """Records handed over at once, and bytes fetched of a partition: with the client's own 500 and 1 MiB, reading small
 records takes about twice as long."""
@@ -55,7 +55,7 @@ def require_connector(spark: SparkSession, who: str, key: str) -> None:
     except AnalysisException as missing:
         raise ConfigError(
             "KAFKA_CONNECTOR_MISSING", f"{who} needs Spark's Kafka connector, which this session has no jar of",
-            f'add to [spark]: packages = ["{CONNECTOR}:{spark.version}"], or its jar files as jars = [...]', key=key,
+            f'add to [spark]: packages = ["{CONNECTOR}"], or its jar files as jars = [...]', key=key,
         ) from missing  # fmt: skip
 
 

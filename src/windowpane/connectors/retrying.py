@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Sequence
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import SinkError, gist
 
 _log = logging.getLogger("windowpane.sinks")
+
+
+_MISTAKES = (AnalysisException, ImportError, NameError, TypeError, AttributeError, NotImplementedError)
+"""Of the query, the table's columns or the user's function: the next try would find them as they are."""
+_LASTING = re.compile(
+    r"ClassNotFoundException|NoClassDefFoundError|NoSuchMethodError|DATA_SOURCE_NOT_FOUND|AccessControlException|"
+    r"AccessDenied|Authentication\w*Exception|Authorization\w*Exception|authentication failed|permission denied",
+    re.IGNORECASE,
+)
+"""What servers and Java say when something is missing or not allowed."""
+
+
+def may_pass(failed: BaseException | None) -> bool:
+    """Whether the next try may succeed: a server that is away comes back, a missing class does not."""
+    while failed is not None:
+        if isinstance(failed, _MISTAKES) or (isinstance(failed, SinkError) and not failed.passing):
+            return False
+        if _LASTING.search(gist(failed)):
+            return False
+        failed = failed.__cause__
+    return True
 
 
 class RetryingSink(Sink):
@@ -39,8 +62,8 @@ class RetryingSink(Sink):
             except Exception as failed:
                 if self._stopping.is_set():
                     raise
-                if isinstance(failed, SinkError) and not failed.passing:
-                    raise self._shown(failed) from failed
+                if not may_pass(failed):
+                    raise self._refused(failed, batch) from failed
                 _log.warning(
                     "sink `%s`, batch %d: try %d of %d failed, again in %g s: %s",
                     self.name, batch.batch_id, number, len(self._pauses) + 1, pause, self._gist(failed),
@@ -63,8 +86,12 @@ class RetryingSink(Sink):
     def _gist(self, failed: Exception) -> str:
         return self._redact(gist(failed)).removeprefix(f"sink `{self.name}` ")
 
-    def _shown(self, failed: SinkError) -> SinkError:
-        return SinkError(failed.code, self._redact(failed.message), failed.hint, passing=False)
+    def _refused(self, failed: Exception, batch: SinkBatch) -> SinkError:
+        if isinstance(failed, SinkError) and not failed.passing:
+            return SinkError(failed.code, self._redact(failed.message), failed.hint, passing=False)
+        message = f"sink `{self.name}` could not take batch {batch.batch_id}: {self._gist(failed)}"
+        hint = "trying again would not help. The batch is not committed, and comes again at the next start"
+        return SinkError("SINK_FAILED", message, hint, passing=False)
 
     def close(self) -> None:
         self._sink.close()

@@ -10,12 +10,13 @@ import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from windowpane.errors import SinkError, gist
+from windowpane.errors import ConfigError, SinkError, gist
 
 WINDOW_ID, GROUP_KEY, EMIT_EPOCH, IS_FINAL = IDENTITY = ("_window_id", "_group_key", "_emit_epoch", "_is_final")
 """Columns that say which emission a result is; the group key is canonical JSON. For sinks that ask for them."""
@@ -143,6 +144,22 @@ class SparkFormatSink(Sink):
     def __init__(self, name: str, format_name: str, path: str | None, options: dict[str, str]) -> None:
         super().__init__(name)
         self._format, self._path, self._options = format_name, path, options
+
+    def open(self, spark: SparkSession, *, identified: bool) -> None:
+        """ConfigError when neither Spark nor its jars know the format."""
+        session: Any = spark._jsparkSession  # noqa: SLF001  # no Python API looks up a format without using it
+        state, jvm = session.sessionState(), cast("Any", spark)._jvm  # noqa: SLF001
+        if state.dataSourceManager().dataSourceExists(self._format):
+            return
+        try:
+            jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(self._format, state.conf())
+        except Py4JJavaError as unknown:
+            if "DATA_SOURCE_NOT_FOUND" in str(unknown):
+                raise ConfigError(
+                    "UNKNOWN_FORMAT", f"sink `{self.name}`: Spark knows no format `{self._format}`",
+                    "correct the name, or name the package that has it in [spark] packages or jars",
+                    key=f"sinks.{self.name}.format",
+                ) from unknown  # fmt: skip
 
     def write(self, batch: SinkBatch) -> None:
         writer = batch.frame.write.format(self._format).mode("append").options(**self._options)

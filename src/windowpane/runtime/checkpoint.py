@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -52,18 +53,28 @@ class Checkpoint:
 
         A new folder takes on the plan; StateError when it is another query's, has other shards, is finished or damaged.
         """
+        stored = self.admit(plan, shards)
+        for folder in (self.folder, *self.folder.glob("outbox/*"), *self.folder.glob("reinject/*")):
+            remove_drafts(folder)
+        if stored is None:
+            return self._take_on(plan, shards or os.cpu_count() or 1)
+        known = self.described()
+        if UNNAMED not in known:
+            self._write_plan(known | {UNNAMED: self.last_committed() + 1})
+        return stored
+
+    def admit(self, plan: Plan, shards: int | None) -> int | None:
+        """The same without writing: the number of shards, None for a new folder. Needs no Spark."""
         if self.finished() is not None:
             raise StateError(
                 "CHECKPOINT_FINISHED",
                 f"transform `{plan.transform}` has ended gracefully: its checkpoint {self.folder} is finished",
-                "all windows have been emitted; start on an empty checkpoint folder to process anew",
+                "every window has been emitted. To process the input anew: windowpane reset",
             )
         check_agreement(Path(self.spark), self.ledger, self.folder / PLAN_FILE)
-        for folder in (self.folder, *self.folder.glob("outbox/*"), *self.folder.glob("reinject/*")):
-            remove_drafts(folder)
         known = self._plan()
         if known is None:
-            return self._take_on(plan, shards or os.cpu_count() or 1)
+            return None
         self._check_same(known, plan)
         self._check_reinjection(known, plan)
         stored = int(known["shards"])
@@ -71,10 +82,8 @@ class Checkpoint:
             raise StateError(
                 "CHECKPOINT_SHARDS",
                 f"the state in {self.folder} has {stored} shards, the options ask for {shards}",
-                f"set options `shards = {stored}`, or start on an empty checkpoint folder",
+                f"set options `shards = {stored}`, or begin anew: windowpane reset",
             )
-        if UNNAMED not in known:
-            self._write_plan(known | {UNNAMED: self.last_committed() + 1})
         return stored
 
     def _take_on(self, plan: Plan, shards: int) -> int:
@@ -116,7 +125,7 @@ class Checkpoint:
             "CHECKPOINT_OTHER_QUERY",
             f"the checkpoint {self.folder} belongs to plan {known.get('plan_id')}, this query is plan {plan.plan_id}:\n"
             + "\n".join(f"  {line}" for line in changes),
-            "run the query it was made with, or set another `checkpoint` folder",
+            "run the query it was made with, set another `checkpoint` folder, or begin anew: windowpane reset",
         )
 
     def _check_reinjection(self, known: dict[str, Any], plan: Plan) -> None:
@@ -127,7 +136,7 @@ class Checkpoint:
             raise StateError(
                 "CHECKPOINT_REINJECT",
                 f"the checkpoint {self.folder} was made {was} a route to `reinject`, and this pipeline is {now} one",
-                "keep the route as it was, or set another `checkpoint` folder",
+                "keep the route as it was, set another `checkpoint` folder, or begin anew: windowpane reset",
             )
 
     def finish(self, entry_id: int) -> None:
@@ -163,6 +172,11 @@ class Checkpoint:
     def timestamp_us(self, batch_id: int) -> int:
         """When Spark began the batch, as its offset log has it: written before the batch runs, kept for a replay."""
         return planned_ms(Path(self.spark), batch_id) * 1000
+
+
+def open_plans(folder: Path, plans: Sequence[Plan]) -> Sequence[Plan]:
+    """Transforms to start: a graceful end that was cut short may have finished some of them, and not all."""
+    return [plan for plan in plans if Checkpoint(folder / plan.transform).finished() is None] or plans
 
 
 class RunLock:

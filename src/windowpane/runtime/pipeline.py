@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.checkpoint import Checkpoint, RunLock
+from windowpane.runtime.checkpoint import Checkpoint, RunLock, open_plans
 from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import pipeline_folder
@@ -126,7 +126,8 @@ class Pipeline:
         Requests(self.folder).forget()
         metrics = None
         try:
-            claims = [(plan, self.checkpoint(plan).claim(plan, self.config.options.shards)) for plan in self._open()]
+            shards, plans = self.config.options.shards, open_plans(self.folder, self.plans)
+            claims = [(plan, self.checkpoint(plan).claim(plan, shards)) for plan in plans]
             board = Board(self.folder, self.config.file)
             metrics = self._serve_metrics(board)
             session = spark or self._session()
@@ -137,8 +138,8 @@ class Pipeline:
             lock.release()
             raise
         try:
-            for plan, shards in claims:
-                running.transforms.append(self._start(session, plan, shards, self._hearing(board, plan, watch), board))
+            for plan, count in claims:
+                running.transforms.append(self._start(session, plan, count, self._hearing(board, plan, watch), board))
         except Exception as failed:
             raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
         except BaseException:  # Ctrl-C
@@ -152,10 +153,6 @@ class Pipeline:
         if isinstance(failed, ConfigError) and failed.file is None:
             return self.config.error(failed.code, failed.message, failed.hint, key=failed.key)
         return failed
-
-    def _open(self) -> Sequence[Plan]:
-        """Transforms to start: a graceful end that was cut short may have finished some of them, and not all."""
-        return [plan for plan in self.plans if self.checkpoint(plan).finished() is None] or self.plans
 
     def _serve_metrics(self, board: Board) -> MetricsEndpoint | None:
         options = self.config.options.metrics

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
 from windowpane.spark.gateway import launch_jvm
-from windowpane.spark.workers import is_local, quick_workers
+from windowpane.spark.workers import is_local, quick_workers, use_own_interpreter
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Takes 12 ms for a file on a local disk where Spark's choice takes 40, and a micro-batch writes five. The run lock
@@ -85,6 +85,7 @@ def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
 
 def prepare_session(spark: SparkSession, shards: int) -> None:
     """What a query must find in the session it starts from, also in one that the user has made."""
+    use_own_interpreter(spark)
     for name in (
         "spark.sql.streaming.stateStore.providerClass",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from pyspark.sql import SparkSession
 
 _SCRIPT = """#!/bin/sh
 rest=
@@ -56,6 +57,16 @@ def quick_workers(master: str) -> Iterator[dict[str, str]]:
         yield DAEMON
     finally:
         os.environ["PYSPARK_PYTHON"] = told or sys.executable
+
+
+def use_own_interpreter(spark: SparkSession) -> None:
+    """In a session of the user, let local workers run the driver's interpreter, unless PYSPARK_PYTHON names one.
+
+    PySpark would start the `python3` on PATH, which has no windowpane where a virtual environment is not activated.
+    """
+    context = spark.sparkContext
+    if "PYSPARK_PYTHON" not in os.environ and is_local(context.master or "") and context.pythonExec == "python3":
+        context.pythonExec = sys.executable
 
 
 def _from_archive() -> bool:

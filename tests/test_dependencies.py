@@ -1,0 +1,61 @@
+"""Every declared dependency is imported, every import is declared, in ranges that leave room for other packages."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+FOR_PYSPARK = {"pandas", "protobuf"}
+"""Imported by PySpark alone, which does not declare what each of its parts needs."""
+COMES_WITH = {"py4j": "pyspark", "pydantic-core": "pydantic"}
+"""Parts of a declared package that are distributed by themselves, in the one version that fits it."""
+
+
+def declared() -> dict[str, Requirement]:
+    lines = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    return {canonicalize_name(each.name): each for each in map(Requirement, lines)}
+
+
+def imported() -> set[str]:
+    """Top-level modules that the package imports, also within functions, without those of Python."""
+    found = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+    return found - sys.stdlib_module_names - {"windowpane"}
+
+
+def test_dependencies_are_what_is_imported() -> None:
+    homes = packages_distributions()
+    used = {canonicalize_name(homes[module][0]) for module in imported()}
+    assert {COMES_WITH.get(name, name) for name in used} | FOR_PYSPARK == set(declared())
+
+
+def test_dependencies_are_ranges() -> None:
+    exact = [str(each) for each in declared().values() if any(part.operator == "==" for part in each.specifier)]
+    assert exact == []
+
+
+def test_the_docs_name_the_connector_that_tests_run_with() -> None:
+    script = (ROOT / "scripts" / "kafka-jars").read_text(encoding="utf-8")
+    scala = re.findall(r"^scala=(.+)$", script, re.MULTILINE)[0]
+    version = re.findall(r"SPARK_KAFKA_VERSION:-([\d.]+)\}", script)[0]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.toml")]
+    pages += [*(ROOT / "examples").rglob("*.py"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        coordinates
+        for page in pages
+        for coordinates in re.findall(r"org\.apache\.spark:[\w.-]+:[\d.]+", page.read_text(encoding="utf-8"))
+    }
+    assert named == {f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"}
