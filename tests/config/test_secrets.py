@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from windowpane.config import PipelineConfig, parse_pipeline, parse_sink, parse_stream
+from windowpane.config import PipelineConfig, checkpoint_setting, parse_pipeline, parse_sink, parse_stream
 from windowpane.config.secrets import Substitution
 from windowpane.errors import ConfigError
+from windowpane.runtime.location import folder_of_file
 
 PASSWORD = "hunter2-secret"
 
@@ -123,3 +125,13 @@ def test_every_missing_variable_is_reported_once_and_nothing_else_about_its_key(
 
     assert raised.value.render().count("[MISSING_ENV]") == 3
     assert "BAD_CHOICE" not in raised.value.render()
+
+
+def test_where_the_checkpoint_is_needs_no_other_variable(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text('[sinks.a]\noptions = { password = "${NOT_SET}" }\n[options]\ncheckpoint = "${PLACE}/state"\n')
+    assert checkpoint_setting(file, {"PLACE": "here"}) == "here/state"
+    with pytest.raises(ConfigError, match="`PLACE` is not set"):
+        checkpoint_setting(file, {})
+    file.write_text('[sinks.a]\noptions = { password = "${NOT_SET}" }\n')
+    assert folder_of_file(file) == tmp_path / "state"

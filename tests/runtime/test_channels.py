@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -186,3 +187,53 @@ def test_rows_go_round_with_their_count_until_it_is_enough(tmp_path: Path) -> No
     assert (tmp_path / "s" / "000000000007.json").read_text().count("\n") == 4
     again.forget_after(6)
     assert not list(tmp_path.glob("s/*"))
+
+
+def test_a_record_that_is_not_utf8_or_no_json_elsewhere_is_delivered_with_what_is_behind_it(make: Make) -> None:
+    """Bytes that are no text, half a surrogate pair, numbers that JSON does not have or Python does not read."""
+    odd = [b'{"v":"\xff\xfe"}', b'{"v":"\\ud800"}', b'{"v":NaN,"w":1e999}', b'{"v":' + b"9" * 5000 + b"}", b"\xc3{"]
+    events = pa.Array.from_buffers(
+        pa.string(), len(odd), pa.array(odd, pa.binary()).buffers()
+    )  # as a source hands them over, unchecked
+    channel = make(sink := Taking())
+    rows = side_rows("late", len(odd), **{c.EVENT: events})
+    channel.hand_over(Waiting(0, [rows]))
+    hand_over(channel, 1)
+    assert channel.settle(10) == 0
+    assert sink.taken == [(0, 5), (1, 2)]
+    texts = DOCUMENTS.texts([rows])
+
+    def refuse(text: str) -> None:
+        raise AssertionError(f"{text} is no JSON")
+
+    found = [json.loads(text, parse_constant=refuse)["original_event"] for text in texts]
+    assert [found[0]["v"], found[1]["v"], found[2]] == ["\ufffd\ufffd", "\ufffd", {"v": "NaN", "w": "1e999"}]
+    assert found[3] == {c.CORRUPT: odd[3].decode()}
+    assert found[4] == {c.CORRUPT: "\ufffd{"}
+    assert "\\ud8" not in "".join(texts)
+
+
+def test_a_damaged_file_is_set_aside_and_what_is_behind_it_is_delivered(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = make(Taking(failures=10**6))
+    for number in range(7):
+        hand_over(dead, number)
+    dead.close()
+    folder = tmp_path / "outbox" / "dlq"
+    files = sorted(folder.glob("*.side"))
+    for path, content in zip(files, (b"", b"[]", b"null", b"\xff\x00", files[4].read_bytes()[:-9]), strict=False):
+        path.write_bytes(content)
+    files[5].unlink()
+    files[5].mkdir()
+    for stray in ("notes.side", "000000000009-x.side", "notes.txt"):
+        (folder / stray).write_text("a stray file")
+    with caplog.at_level(logging.ERROR, "windowpane"):
+        back = make(sink := Taking())
+        assert back.settle(10) == 0
+    assert sink.taken == [(6, 2)]
+    assert back.told()["damaged"] == [f"{path.name}.damaged" for path in files[:6]]
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(said) == 6
+    assert "000000000000-2.side.damaged" in said[0]
+    assert (folder / "notes.side").exists()

@@ -18,7 +18,7 @@ from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
 from windowpane.runtime.checkpoint import Checkpoint
-from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.location import folder_of_file
 from windowpane.spark.ledger import Entry
 
 SHOWN_WINDOWS = 40
@@ -36,8 +36,9 @@ class InspectOptions:
 
 def inspect(path: Path | None, options: InspectOptions) -> str:
     """The text to print. The state needs the pipeline's file, which says how to read it, and Spark."""
-    config = None if path is not None and path.is_dir() else load_pipeline(path or find_pipeline())
-    folder = pipeline_folder(config) if config is not None else path
+    file = None if path is not None and path.is_dir() else path or find_pipeline()
+    config = load_pipeline(file) if file is not None and options.state and options.ledger is None else None
+    folder = folder_of_file(file) if file is not None else path
     assert folder is not None
     found = inspection.only(inspection.find_transforms(folder), options.transform)
     held = _held(config, found, options)
@@ -49,7 +50,7 @@ def inspect(path: Path | None, options: InspectOptions) -> str:
 def _held(
     config: PipelineConfig | None, found: dict[str, Checkpoint], options: InspectOptions
 ) -> dict[str, list[dict[str, Any]]]:
-    if config is None or options.ledger is not None or not options.state:
+    if config is None:
         return {}
     plans = plan_pipeline(config, options.transform)
     from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415  # Spark is loaded when it is needed

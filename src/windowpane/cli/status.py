@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from windowpane.cli.figures import MEANINGS, SECOND_US, instant, lag, proof
-from windowpane.config import find_pipeline, load_pipeline
+from windowpane.config import find_pipeline
 from windowpane.connectors.limits import limit_text
+from windowpane.durable import corrupt
 from windowpane.errors import StateError
 from windowpane.runtime.checkpoint import RunLock
 from windowpane.runtime.control import Request, ask
-from windowpane.runtime.location import pipeline_folder
-from windowpane.runtime.status import read_status
+from windowpane.runtime.location import folder_of_file
+from windowpane.runtime.status import STATUS_FILE, read_status
 
 STALE_SECONDS = 30
 _ENDED = {
@@ -34,8 +35,11 @@ def show_status(path: Path | None, *, as_json: bool) -> str:
     running = RunLock(folder).held()
     if as_json:
         return json.dumps({"running": running, "checkpoint": str(folder)} | document, indent=2)
-    head = _headline(document, running=running)
-    blocks = [_transform(name, each) for name, each in document["transforms"].items()]
+    try:
+        head = _headline(document, running=running)
+        blocks = [_transform(name, each) for name, each in document["transforms"].items()]
+    except (LookupError, TypeError, ValueError, AttributeError) as broken:
+        raise corrupt(folder / STATUS_FILE, repr(broken), "remove it: the next start writes it anew") from broken
     return "\n".join([head, f"checkpoint {folder}", *(blocks or ["no micro-batch is done yet"])])
 
 
@@ -51,7 +55,7 @@ def send_request(path: Path | None, request: Request, timeout: float) -> str:
 
 def checkpoint_folder(path: Path | None) -> Path:
     """The checkpoint of the pipeline that `path` names, or of the nearest one."""
-    return pipeline_folder(load_pipeline(path or find_pipeline()))
+    return folder_of_file(path or find_pipeline())
 
 
 def _headline(document: dict[str, Any], *, running: bool) -> str:
@@ -98,6 +102,7 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["batch limit"] = limit_told(each["batch_limit"])
     for name, told in each.get("side_sinks", {}).items():
         state = "" if told["up"] else f", away: {told['error']}"
+        state += f", cannot be read: {', '.join(told['damaged'])}" if told.get("damaged") else ""
         more[f"to {name}"] = f"{told['delivered']:,} delivered, {told['waiting']:,} waiting{state}"
     return more
 

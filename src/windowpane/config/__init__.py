@@ -6,6 +6,7 @@ from windowpane.config.durations import Trigger
 from windowpane.config.example import EXAMPLE_PIPELINE, write_example
 from windowpane.config.loading import (
     PIPELINE_FILE,
+    checkpoint_setting,
     find_pipeline,
     load_pipeline,
     parse_options,
@@ -64,6 +65,7 @@ __all__ = [
     "Table",
     "Transform",
     "Trigger",
+    "checkpoint_setting",
     "find_pipeline",
     "load_pipeline",
     "parse_options",

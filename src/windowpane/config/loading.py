@@ -48,6 +48,20 @@ def load_pipeline(path: str | Path, env: Mapping[str, str] | None = None) -> Pip
     return parse_pipeline(text, base_dir=place.parent, file=str(path), env=env)
 
 
+def checkpoint_setting(path: str | Path, env: Mapping[str, str] | None = None) -> str | None:
+    """`options.checkpoint` of a file. Nothing else in it is looked at, so that no variable it names need be set."""
+    raw, positions = _parse_toml(_read(Path(path)), str(path))
+    options = raw.get("options")
+    given = options.get("checkpoint") if isinstance(options, dict) else None
+    given = raw.get("options.checkpoint", given)
+    mapping = {} if given is None else {"checkpoint": given}
+    known, problems, origin = _substituted(mapping, ("options",), env, Origin(str(path), Path(path).parent, positions))
+    parsed = _validated(Options, known, ("options",), origin, problems)
+    if problems or parsed is None:
+        raise as_one_error(_without_echoes(problems))
+    return parsed.checkpoint
+
+
 def parse_pipeline(
     source: str | Mapping[str, Any],
     base_dir: str | Path = ".",

@@ -132,6 +132,12 @@ class Options(Settings):
         description="Local or mounted folder for offsets, state and ledger, relative to pipeline.toml. A restart goes "
         "on from it.",
     )
+    umask: Text = Field(
+        default="077",
+        pattern="^0?[0-7]{3}$",
+        description="Who may read the checkpoint, which holds rows: permissions that are taken away. "
+        '"077": all but the owner\'s. "027": the group may read.',
+    )
     trigger: TriggerSetting = Field(
         default=Trigger(),
         description='When micro-batches start: "as_fast_as_possible", "available_now" (all there is, then end), or an '

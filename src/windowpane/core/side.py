@@ -9,6 +9,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ OVERFLOW = "overflow"
 DECODE = "decode_error"
 SHOWN = 200
 """So many characters of a value that cannot be read are told."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,36 @@ def to_records(batch: pa.RecordBatch, plan_id: str, transform: str) -> list[dict
 
     A row that was read again has `reinjections` too: how often.
     """
-    return [_record(row, plan_id, transform) for row in batch.to_pylist()]
+    return [_record(row, plan_id, transform) for row in readable(batch).to_pylist()]
+
+
+def record_text(record: dict[str, object]) -> str:
+    """A record as JSON that every reader takes: a lone half of a surrogate pair becomes U+FFFD."""
+    text = json.dumps(record)
+    if "\\ud" not in text:
+        return text
+    whole = _LONE_SURROGATE.sub("\ufffd", json.dumps(record, ensure_ascii=False))
+    return json.dumps(json.loads(whole))
+
+
+def readable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Texts of a source may hold bytes that are not UTF-8, which no JSON can: U+FFFD stands for each of them."""
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.RecordBatch.from_arrays([_valid_utf8(column) for column in rows.columns], rows.schema.names)
+    return rows
+
+
+def _valid_utf8(values: pa.Array) -> pa.Array:
+    if pa.types.is_struct(values.type):
+        names = [values.type.field(number).name for number in range(values.type.num_fields)]
+        parts = [_valid_utf8(part) for part in values.flatten()]
+        return pa.StructArray.from_arrays(parts, names, mask=values.is_null()) if names else values
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return values
+    texts = values.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if text is None else text.decode("utf-8", "replace") for text in texts], pa.string())
 
 
 def _record(row: dict[str, object], plan_id: str, transform: str) -> dict[str, object]:
@@ -135,8 +166,19 @@ def _shard_number(shard: object) -> object:
 
 
 def _original(event: object) -> object:
-    """Events travel as JSON text."""
-    return json.loads(event) if isinstance(event, str) else _jsonable(event)
+    """Events travel as JSON text. What Python cannot read of it is kept as text: a number of 5,000 digits, for one."""
+    if not isinstance(event, str):
+        return _jsonable(event)
+    try:
+        return json.loads(event, parse_constant=str, parse_float=_number)
+    except (ValueError, RecursionError):
+        return {c.CORRUPT: event}
+
+
+def _number(text: str) -> float | str:
+    """JSON has no infinity, which a number like 1e999 would become."""
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def _instant(us: object) -> str | None:

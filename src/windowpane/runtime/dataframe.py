@@ -29,6 +29,7 @@ FRAME = "frame"
 StreamGiven: TypeAlias = DataFrame | Mapping[str, Any]
 _OF_THE_JOB = {
     "checkpoint": 'give writeStream its option("checkpointLocation", …)',
+    "umask": "the permissions of that folder are the job's",
     "trigger": "give writeStream its trigger(…)",
     "shards": "set spark.sql.shuffle.partitions",
     "batch_target_us": "set maxBytesPerTrigger or maxOffsetsPerTrigger among the stream's options",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from py4j.protocol import Py4JNetworkError
+
 from windowpane import errors
+from windowpane.durable import unwritable
 from windowpane.errors import SparkError, WindowpaneError, gist
 
 _OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_FULL = ("No space left on device", "Disk quota exceeded")
 _WRAPPING = ("Traceback (most recent call last)", "Py4JJavaError", "StreamingQueryException", "PythonException")
 
 
@@ -21,6 +25,10 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
     ours = _OURS_IN_A_WORKER.search(text)
     if ours is not None:
         return _rebuilt(ours.group(1), ours.group(2), ours.group(3))
+    if any(reason in text for reason in _FULL):
+        return unwritable(transform or "Spark", gist(failed))
+    if isinstance(failed, Py4JNetworkError | ConnectionError):
+        return SparkError("SPARK_GONE", "Spark's process has ended: it was killed, or had no memory left", _see(log))
     what = f"transform `{transform}` stopped" if transform else "Spark could not run the pipeline"
     return SparkError("SPARK_FAILED", f"{what}: {_cause(failed, text)}", _see(log))
 

@@ -34,7 +34,7 @@ from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.checkpoint import Checkpoint, RunLock, open_plans
 from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
-from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.location import open_folder, pipeline_folder
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
 from windowpane.runtime.resizing import Resizing, resizing
 from windowpane.runtime.routes import build_side_output, build_sinks, check_given
@@ -121,7 +121,7 @@ class Pipeline:
 
     def start(self, spark: SparkSession | None = None, *, watch: Watch | None = None) -> RunningPipeline:
         """Start all transforms. `watch` hears of every finished micro-batch."""
-        lock = RunLock(self.folder)
+        lock = RunLock(open_folder(self.config))
         lock.acquire()
         Requests(self.folder).forget()
         metrics = None
@@ -140,12 +140,12 @@ class Pipeline:
         try:
             for plan, count in claims:
                 running.transforms.append(self._start(session, plan, count, self._hearing(board, plan, watch), board))
+            board.become("running")
         except Exception as failed:
             raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
         except BaseException:  # Ctrl-C
             running.stop()
             raise
-        board.become("running")
         return running
 
     def _located(self, failed: WindowpaneError) -> WindowpaneError:

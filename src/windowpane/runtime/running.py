@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -87,8 +88,10 @@ class RunningPipeline:
         """Stop what still runs after a failure, and give the error to show."""
         log = self.transforms[0].log if self.transforms else None
         reason = spark_failure(failed, None, log)
-        self._stop_queries()
-        self.board.become("failed", reason.as_dict())
+        with contextlib.suppress(Exception):  # what fails now fails of the same cause, or matters less
+            self._stop_queries()
+        with contextlib.suppress(Exception):
+            self.board.become("failed", reason.as_dict())
         self._close()
         return reason
 
@@ -99,12 +102,11 @@ class RunningPipeline:
             transform.settle(for_good=False)
 
     def _close(self) -> None:
-        for transform in self.transforms:
-            transform.runner.side.close()
-            for sink in transform.runner.sinks:
-                sink.close()
-        if self.metrics is not None:
-            self.metrics.close()
-        if self._owns_session:
-            self.spark.stop()
-        self._lock.release()
+        """Each of these even if another fails: Spark may be gone, and the lock has to go in any case."""
+        sinks = [sink.close for transform in self.transforms for sink in transform.runner.sinks]
+        closing = [*(transform.runner.side.close for transform in self.transforms), *sinks]
+        closing += [self.metrics.close] if self.metrics is not None else []
+        closing += [self.spark.stop] if self._owns_session else []
+        for close in [*closing, self._lock.release]:
+            with contextlib.suppress(Exception):
+                close()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -201,7 +202,8 @@ class RunningTransform:
         with self._turn:
             self.stopping.set()
             self._between = False
-            with contextlib.suppress(PySparkException):  # a query that has failed says so again when it is stopped
+            # A query that has failed says so again when it is stopped; Spark may be gone altogether.
+            with contextlib.suppress(PySparkException, Py4JError, OSError):
                 self.query.stop()
 
     def drain(self, asked_to_stop: threading.Event) -> bool:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from windowpane.connectors.sinks import Sink, SinkBatch
-from windowpane.errors import gist
+from windowpane.durable import write_whole
+from windowpane.errors import StateError, gist
 from windowpane.spark.outbox import Outbox, Waiting
 from windowpane.spark.unpacking import SideDocuments
 
@@ -75,7 +76,7 @@ class SideChannel:
             return {
                 "waiting": sum(self._waiting.values()), "delivered": self._delivered,
                 "up": not self._failed_in_a_row, "error": self._error,
-            }  # fmt: skip
+            } | ({"damaged": aside} if (aside := self.outbox.aside()) else {})  # fmt: skip
 
     def undelivered(self) -> int:
         """Rows that wait for a sink that is away; 0 while it takes them."""
@@ -101,10 +102,11 @@ class SideChannel:
 
     def write_rest(self, path: Path) -> None:
         """What still waits as lines of JSON, for people: the pipeline does not start again."""
-        with path.open("w", encoding="utf-8") as file:
-            for batch_id in self.outbox.waiting():
-                waiting = self.outbox.read(batch_id)
-                file.writelines(f"{text}\n" for text in [*self.documents.texts(waiting.batches), *waiting.texts])
+        texts: list[str] = []
+        for batch_id in self.outbox.waiting():
+            waiting = self._read(batch_id)
+            texts += [] if waiting is None else [*self.documents.texts(waiting.batches), *waiting.texts]
+        write_whole(path, "".join(f"{text}\n" for text in texts))
 
     def close(self) -> None:
         """Stop delivering. A write that hangs is left to itself."""
@@ -118,11 +120,32 @@ class SideChannel:
     def _deliver_all(self) -> None:
         while (batch_id := self._next()) is not None:
             try:
-                self.sink.write(self._build(self.outbox.read(batch_id)))
+                waiting = self._read(batch_id)
+                if waiting is None:
+                    continue
+                self.sink.write(self._build(waiting))
             except Exception as failed:  # noqa: BLE001  # whatever a sink raises, the rows stay and are tried again
                 self._note_failure(failed)
             else:
                 self._note_success(batch_id)
+
+    def _read(self, batch_id: int) -> Waiting | None:
+        """What waits; None where it cannot be read, and was set aside."""
+        try:
+            return self.outbox.read(batch_id)
+        except StateError as broken:
+            self._set_aside(batch_id, broken)
+            return None
+
+    def _set_aside(self, batch_id: int, broken: StateError) -> None:
+        """A file that cannot be read is kept under another name, and delivery goes on behind it."""
+        moved = self.outbox.set_aside(batch_id)
+        with self._changed:
+            rows = self._waiting.pop(batch_id, 0)
+            self._changed.notify_all()
+        where = ", ".join(map(str, moved)) or self.outbox.folder
+        what = "side rows of batch %d for sink `%s` cannot be read, and %s rows are not delivered: %s. Kept: %s"
+        _log.error(what, batch_id, self.sink.name, f"{rows:,}", broken.message, where)
 
     def _next(self) -> int | None:
         """The earliest batch that waits, once it may be tried; None when the channel closes."""

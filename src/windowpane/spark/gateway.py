@@ -57,9 +57,12 @@ def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: I
     """As pyspark.java_gateway.launch_gateway does, which gives no hold on the process while it starts."""
     folder = Path(tempfile.mkdtemp(prefix="windowpane-jvm-"))
     address = folder / "address"
+    settings = folder / "settings"
+    settings.touch(0o600)
+    settings.write_text(properties(config), encoding="utf-8")
     own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}
     process = subprocess.Popen(  # noqa: S603  # Spark's own script
-        ["/bin/sh", "-c", _DEAF, "sh", *_command(config)],
+        ["/bin/sh", "-c", _DEAF, "sh", *_command(settings)],
         stdin=subprocess.PIPE, stdout=output, stderr=output,
         env=os.environ | environment | own, start_new_session=True,
     )  # fmt: skip
@@ -76,10 +79,23 @@ def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: I
     return gateway
 
 
-def _command(config: Mapping[str, str]) -> list[str]:
-    settings = [part for name, value in config.items() for part in ("--conf", f"{name}={value}")]
+def _command(settings: Path) -> list[str]:
+    """Settings may hold passwords, and everybody on the machine sees a command line: they go by a file of our own."""
     script = str(Path(_find_spark_home()) / "bin" / "spark-submit")
-    return [script, *settings, *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))]
+    given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    return [script, "--load-spark-defaults", "--properties-file", str(settings), *given]
+
+
+def properties(config: Mapping[str, str]) -> str:
+    """Settings as a properties file of Java has them, which Spark reads as UTF-8."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in config.items())
+
+
+def _escaped(text: str) -> str:
+    """Everything but letters and digits by its number, as Java escapes it, so that none has a meaning of its own."""
+    units = text.encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(chr(code) if code < 128 and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)
 
 
 def _wait_for(address: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:

@@ -6,6 +6,7 @@ the next start, under the same batch ids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,11 @@ import pyarrow as pa
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import SideRows
 from windowpane.core.wire import pack_frames, unpack_frames
-from windowpane.durable import write_whole
-from windowpane.errors import StateError
+from windowpane.durable import corrupt, write_whole
+from windowpane.errors import StateError, gist
+
+DAMAGED = ".damaged"
+_NAME = re.compile(r"(\d{12})-(\d+)\.side")
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,22 @@ class Outbox:
         return {batch_id: rows for batch_id, rows, _ in self._files()}
 
     def read(self, batch_id: int) -> Waiting:
+        """StateError when the file is gone or damaged."""
         for found, _, path in self._files():
             if found == batch_id:
-                return Waiting.unpacked(path.read_bytes())
+                if path.is_dir():
+                    raise corrupt(path, "it is a folder")
+                return _unpacked(path, path.read_bytes())
         raise StateError("OUTBOX_CHANGED", f"the side rows of batch {batch_id} are gone from {self.folder}")
+
+    def set_aside(self, batch_id: int) -> list[Path]:
+        """Rename what cannot be read, so that it is kept and holds up nothing."""
+        found = list(self.folder.glob(f"{batch_id:012}-*.side"))
+        return [path.replace(path.with_name(f"{path.name}{DAMAGED}")) for path in found]
+
+    def aside(self) -> list[str]:
+        """Names of the files that could not be read."""
+        return sorted(path.name for path in self.folder.glob(f"*{DAMAGED}"))
 
     def remove(self, batch_id: int) -> None:
         for path in self.folder.glob(f"{batch_id:012}-*.side"):
@@ -79,5 +95,13 @@ class Outbox:
                 self.remove(found)
 
     def _files(self) -> list[tuple[int, int, Path]]:
-        files = sorted(self.folder.glob("*.side"))
-        return [(int(path.stem.partition("-")[0]), int(path.stem.partition("-")[2]), path) for path in files]
+        """A file of another name is none of ours, and is left alone."""
+        files = [(_NAME.fullmatch(path.name), path) for path in sorted(self.folder.glob("*.side"))]
+        return [(int(named[1]), int(named[2]), path) for named, path in files if named]
+
+
+def _unpacked(path: Path, payload: bytes) -> Waiting:
+    try:
+        return Waiting.unpacked(payload)
+    except Exception as broken:  # whatever a damaged file makes the readers of JSON and Arrow raise
+        raise corrupt(path, gist(broken)) from broken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -60,7 +60,15 @@ def create_session(
         builder = SparkSession.builder
         for name, value in config.items():
             builder = builder.config(name, value)
-        return builder.getOrCreate()
+        return _quiet(builder.getOrCreate())
+
+
+def _quiet(session: SparkSession) -> SparkSession:
+    """PySpark's server of accumulators prints a traceback when the JVM is killed; the run itself says so in a line."""
+    server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_request: None
+    return session
 
 
 def _environment(master: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -86,12 +85,13 @@ class SideDocuments:
                     yield pa.RecordBatch.from_arrays([pa.array(self._texts(frame.batch), pa.string())], ["value"])
 
     def _texts(self, batch: pa.RecordBatch) -> list[str]:
+        batch = side.readable(batch)
         parts = (
             side.shown_details(batch.filter(pc.equal(batch.column("kind"), kind)), originals=kind in self.originals)
             for kind in self.kinds
         )
         records = (record for part in parts for record in side.to_records(part, self.plan_id, self.transform))
-        return [json.dumps(self._trimmed(record)) for record in records]
+        return [side.record_text(self._trimmed(record)) for record in records]
 
     def of_files(self, damaged: Mapping[str, str], clock_us: int, watermark_us: int | None) -> list[str]:
         """A record for each file that could not be read to its end."""
@@ -105,7 +105,7 @@ class SideDocuments:
             watermark_us=watermark_us,
             detail=pa.array(details, pa.string()),
         )
-        return [json.dumps(record) for record in side.to_records(batch, self.plan_id, self.transform)]
+        return [side.record_text(record) for record in side.to_records(batch, self.plan_id, self.transform)]
 
     def _trimmed(self, record: dict[str, object]) -> dict[str, object]:
         return record if record["kind"] in self.originals else record | {"original_event": None}
