@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from windowpane.spark import json_lines
-from windowpane.spark.json_lines import FEW_RECORDS, decode
+from windowpane.spark import json_files, json_lines
+from windowpane.spark.json_files import read_file
+from windowpane.spark.json_lines import decode
 from windowpane.spark.json_values import rewritten
 
 SCHEMA = pa.schema(
@@ -29,9 +31,9 @@ RECORDS = (
 )  # fmt: skip
 
 
-def read(*records: bytes | None, messages: bool = True) -> list[tuple[dict[str, object], str | None]]:
+def read(*records: bytes | None) -> list[tuple[dict[str, object], str | None]]:
     """Fields that are not NULL, and the text of a bad record."""
-    found = decode(pa.array(records, pa.binary()), SCHEMA, messages=messages)
+    found = decode(pa.array(records, pa.binary()), SCHEMA)
     rows = [{name: value for name, value in row.items() if value is not None} for row in found.columns.to_pylist()]
     return list(zip(rows, found.bad.to_pylist(), strict=True))
 
@@ -49,16 +51,12 @@ def made(seed: int, count: int) -> list[bytes | None]:
     return found
 
 
-@pytest.mark.parametrize("messages", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_columnar_way_gives_what_the_exact_one_gives(
-    seed: int, messages: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_columnar_way_gives_what_the_exact_one_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     records = made(seed, 3000)
-    lines = [record for record in records if messages or (record is not None and b"\xff" not in record)]
-    by_columns = read(*lines, messages=messages)
+    by_columns = read(*records)
     monkeypatch.setattr(json_lines, "_by_arrow", lambda *_: None)
-    assert list(map(repr, by_columns)) == list(map(repr, read(*lines, messages=messages)))
+    assert list(map(repr, by_columns)) == list(map(repr, read(*records)))
 
 
 def test_good_records_are_read_by_columns_however_many_bad_ones_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,11 +68,12 @@ def test_good_records_are_read_by_columns_however_many_bad_ones_there_are(monkey
         return exact(records, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(json_lines, "_one_by_one", counted)
-    records = [b'{"v": 1}'] * 70_000
-    records[5], records[66_000] = b"bad", b'{"v": "bad"}'
+    records = [b' {"v": 1, "q": [{"r": "a"}]}'] * 70_000
+    for number in range(0, 70_000, 100):
+        records[number] = [b"bad", b'{"v": "bad"}', b'{"v": "\xff"}'][number % 3]
     found = read(*records)
-    assert [number for number, (_, bad) in enumerate(found) if bad is not None] == [5, 66_000]
-    assert 2 <= sum(slow) <= 2 * FEW_RECORDS
+    assert [number for number, (_, bad) in enumerate(found) if bad is not None] == list(range(0, 70_000, 100))
+    assert sum(slow) == 700
 
 
 @pytest.mark.parametrize(
@@ -108,16 +107,66 @@ def test_messages_are_read_as_spark_does(record: bytes | None, fields: dict[str,
 
 def test_two_objects_in_one_record_do_not_stand_for_a_record_without() -> None:
     """As many objects as records are there, but not one each."""
-    assert read(b'{"v": 1}{"v": 2}', b" ", messages=False) == [({"v": 1}, None), ({}, None)]
+    assert read(b'{"v": 1}{"v": 2}', b" ") == [({"v": 1}, None), ({}, " ")]
     broken = [b'{"k": "}', b'{", "v": 1}', b'{"v": 2}{"v": 3}']
     assert [bad is None for _, bad in read(*broken)] == [False, False, True]
 
 
+def lines_of(path: Path, text: bytes, max_bytes: int = 1 << 24) -> list[tuple[object, str | None]]:
+    """The value of `v`, and the text of a bad record, for each record of a file."""
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    parts = list(read_file(str(path), SCHEMA, max_bytes))
+    rows = [row["v"] for part in parts for row in part.columns.to_pylist()]
+    return list(zip(rows, [text for part in parts for text in part.bad.to_pylist()], strict=True))
+
+
 def test_two_objects_on_one_line_of_a_file_do_not_stand_for_a_line_without(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text('{"v": 1}{"v": 2}\n\n{"v": 3}\n', encoding="utf-8")
-    found = [row["v"] for part in json_lines.read_file(str(path), SCHEMA) for row in part.columns.to_pylist()]
-    assert found == [1, 3]
+    assert lines_of(tmp_path / "a.json", b'{"v": 1}{"v": 2}\n\n{"v": 3}\n') == [(1, None), (3, None)]
+
+
+ALONE = (
+    b"null", b"true", b"1", b'"x"', b"[]", b"[null]", b'[{"v": 1}]', b'[{"v": 1}, {"v": 2}]', b"{]}", b"\x00", b"}{",
+    b'{"v"\x00: 1}', b'{"k": "\\x"}', b'{"k": "\\u12"}', b"[" * 100_000, b'{"k": ' * 100_000,
+    b'{"q": ' + b"[" * 1001 + b"]" * 1001 + b"}", b'{"q": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+)  # fmt: skip
+FINE = (
+    b'{"v": null}', b"{}", b'{"q": null, "v": null}', b'{"k": null, "q": [null, {"a": null}]}', b'{"v": null}\x00',
+    b'{"q": ' + b"[" * 999 + b"]" * 999 + b"}", b'{"q": ' + b"[" * 999 + b"]" * 999 + b', "v": null}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
+def test_a_file_of_one_record_of_any_kind(tmp_path: Path, ending: bytes) -> None:
+    """What is no object is bad, also an array of objects; nothing of this crashes Arrow or overflows a stack."""
+    for number, record in enumerate(ALONE):
+        assert lines_of(tmp_path / f"{number}.json", record + ending) == [(None, record.decode())], record[:30]
+    for number, record in enumerate(FINE):
+        assert lines_of(tmp_path / f"{number}.json", record + ending) == [(None, None)], record[:30]
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"\n\r\n \t\n\v\f\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+def test_a_file_of_blank_lines_has_no_record(tmp_path: Path, text: bytes) -> None:
+    assert lines_of(tmp_path / "a.json", text) == []
+
+
+def test_a_byte_order_mark_begins_a_file_and_no_other_line(tmp_path: Path) -> None:
+    found = lines_of(tmp_path / "a.json", b'\xef\xbb\xbf{"v": 1}\n\xef\xbb\xbf{"v": 2}\n')
+    assert found == [(1, None), (None, '\ufeff{"v": 2}')]
+
+
+@pytest.mark.parametrize("chunk", [7, 50, 1000])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+def test_a_record_that_is_too_long_is_bad_and_its_head_is_kept(
+    tmp_path: Path, chunk: int, ending: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_files, "CHUNK_BYTES", chunk)
+    long = b'{"k": "' + "ä".encode() * 300 + b'", "v": 2}'
+    lines = [b'{"v": 1}', long, b"  " * 200, b'{"v": 3}', long[:40], long]
+    found = lines_of(tmp_path / "a.json.gz", ending.join(lines), max_bytes=40)
+    head = f"longer than max_record_bytes (40): {long.decode()[:100]}"
+    assert found == [(1, None), (None, head), (3, None), (None, long[:40].decode("utf-8", "replace")), (None, head)]
+    kafka = decode(pa.array([b'{"v": 1}', long, None], pa.binary()), SCHEMA, 40)
+    assert kafka.bad.to_pylist() == [None, head, ""]
 
 
 @pytest.mark.parametrize(

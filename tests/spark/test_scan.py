@@ -82,7 +82,7 @@ def run(
             "streams": {
                 "s": {
                     "format": form, "path": str(data), "schema": SCHEMA if form == "parquet" else JSON_SCHEMA,
-                    "eventtime": time, "scan": reader,
+                    "eventtime": time, "scan": reader, "max_record_bytes": 4000,
                     "options": {"maxFilesPerTrigger": 1},
                 }
             },
@@ -170,7 +170,22 @@ BROKEN = (
     '{"ms": 1,}',
     "\u00e4",
     '{"k": "a\tb"}',
+    "[]",
+    "[null]",
+    '[{"ms": 1}]',
+    '[{"ms": 1}, {"ms": 2}]',
+    "true",
+    '"x"',
+    "\x00",
+    '{"ms": 1, "q": ' + "[" * 999 + "]" * 999 + "}",
+    '{"ms": 1, "q": ' + "[" * 1100 + "]" * 1100 + "}",
 )
+RAW = (
+    b'\xef\xbb\xbf{"ms": 5, "k": "first"}', b'\xef\xbb\xbf{"ms": 6}', b'{"ms": 7, "k": "\xff"}', b"\xff\xfe", b"\xc3",
+    b'{"k": "\xe2\x82", "ms": 8}', b'{"k": "\xf0\x9f\x98z", "ms": 8}', b"\xed\xa0\x80 \xf5\x80\x80 \xc0\xaf",
+    b'{"ms": 9, "k": "' + b"x" * 5000 + b'"}', "ä😀".encode() * 1000, b" " * 6000, b'{"ms": 10}',
+)  # fmt: skip
+"""Lines that are not text, that are too long, and one that is blank."""
 
 
 def json_lines(seed: int, count: int) -> list[str]:
@@ -200,6 +215,8 @@ def test_json_is_read_alike(spark: SparkSession, tmp_path: Path, time: dict[str,
     for number, (name, text) in enumerate(files.items()):
         (folder / name).write_text(text, encoding="utf-8", newline="")
         os.utime(folder / name, (FIRST_FILE_TIME + number,) * 2)
+    (folder / "d.json").write_bytes(b"\n".join(RAW))
+    os.utime(folder / "d.json", (FIRST_FILE_TIME + len(files),) * 2)
     sql = "SELECT * FROM s"
     found = run(spark, folder, tmp_path, sql, reader="columnar", time=time | {"strict": True}, form="json")
     wanted = run(spark, folder, tmp_path, sql, reader="spark", time=time | {"strict": True}, form="json")

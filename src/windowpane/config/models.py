@@ -69,6 +69,12 @@ class Stream(Source):
         "do, column by column, several times faster; an error where the query does not allow it. spark: Spark's own "
         "reader. auto: workers where they can.",
     )
+    max_record_bytes: int = Field(
+        default=16 * 1024 * 1024,
+        gt=0,
+        description="How long a line of a JSON file or the JSON value of a Kafka record may be. A longer one is an "
+        "error row (decode_error).",
+    )
 
 
 class Table(Source):

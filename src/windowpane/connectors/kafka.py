@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from windowpane.config import Stream
+from windowpane.connectors import json_text
 from windowpane.connectors.records import PARTITION, TOPIC, VALUE
 from windowpane.connectors.sinks import (
     EMIT_EPOCH,
@@ -32,7 +33,6 @@ _CLIENT = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes":
 """Records handed over at once, and bytes fetched of a partition: with the client's own 500 and 1 MiB, reading small
 records takes about twice as long."""
 _KEY_TEXT = "make_valid_utf8(CAST(key AS STRING)) AS key"
-_PARSED = "_parsed"
 
 
 def load(reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
@@ -68,22 +68,11 @@ def shard(name: str, stream: Stream) -> Column:
 
 
 def decode(frame: DataFrame, stream: Stream) -> DataFrame:
-    """The columns of a JSON value, and the record's own where the value has none of that name.
-
-    A value that is no JSON object, is not UTF-8, has a field of another type, or is not there at all, is kept as text.
-    """
-    schema = f"{stream.schema_}, `{c.CORRUPT}` STRING"
-    given = {name: text for name, text in stream.spark_options.items() if not name.lower().startswith("kafka.")}
-    options = {"allowSingleQuotes": "false"} | given | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT}
-    text = F.col("value").cast("string")
-    parsed = frame.withColumn(_PARSED, F.when(F.is_valid_utf8(text), F.from_json(text, schema, options)))
-    unread = "coalesce(make_valid_utf8(CAST(value AS STRING)), '')"
-    corrupt = f"CASE WHEN {_PARSED} IS NULL THEN {unread} ELSE {_PARSED}.`{c.CORRUPT}` END AS `{c.CORRUPT}`"
+    """The columns of a JSON value, and the record's own where the value has none of that name."""
     declared = parse_schema(stream.schema_ or "")
-    columns = [f"{_PARSED}.`{column.name}` AS `{column.name}`" for column in declared]
     own = with_kafka_metadata(declared)[len(declared) :]
-    columns += [_KEY_TEXT if column.name == "key" else column.name for column in own]
-    return parsed.selectExpr(*columns, corrupt, c.SHARD, SOURCE_TIME)
+    beside = [_KEY_TEXT if column.name == "key" else column.name for column in own]
+    return json_text.decode(frame, stream, "value", [*beside, c.SHARD, SOURCE_TIME])
 
 
 def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType, TimestampType
 
 from windowpane.config import Stream, Table
-from windowpane.connectors import kafka
+from windowpane.connectors import json_text, kafka
 from windowpane.connectors.limits import FILES, Limits
 from windowpane.connectors.records import PLACE
 from windowpane.connectors.sinks import WHOLE_JSON
@@ -72,7 +72,8 @@ def open_stream(
     """
     format_name = stream.format or ""
     reader = spark.readStream.format(format_name).options(**limits.options(stream) | reading.options(name))
-    if stream.schema_ and format_name != KAFKA:
+    by_line = json_text.is_read_by_line(stream)
+    if stream.schema_ and format_name != KAFKA and not by_line:
         corrupt = f", `{c.CORRUPT}` STRING" if format_name in TEXT_FILES else ""
         reader = reader.schema(stream.schema_ + corrupt)
     if format_name in TEXT_FILES:
@@ -86,6 +87,8 @@ def open_stream(
         reader = reader.schema(_found_schema(spark, name, stream, path))
     if format_name == KAFKA:
         opened = kafka.load(reader, spark, name, stream)
+    elif by_line:
+        opened = json_text.decode_lines(reading.select(json_text.load_lines(reader, stream, path)), stream)
     else:
         opened = reader.load(path) if path else reader.load()
         opened = reading.select(opened) if format_name in FILES else opened

@@ -54,6 +54,7 @@ class ColumnarScan:
     own: tuple[Column, ...] = ()
     """Columns of a Kafka record beside its value, as far as they are used."""
     several_topics: bool = False
+    max_record_bytes: int = 16 * 1024 * 1024
 
     @property
     def stamped(self) -> bool:
@@ -126,7 +127,7 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream]) -> ColumnarScan:
     return ColumnarScan(
         source.stream, str(stream.format), columns.read, scan_times(timed.steps, types) if timed else None,
         plain, tuple(computed), project.where, project.original, _detail(project, source, types), columns.own,
-        stream.format == KAFKA and several_topics(stream),
+        stream.format == KAFKA and several_topics(stream), stream.max_record_bytes,
     )  # fmt: skip
 
 

@@ -96,9 +96,11 @@ def worker_scan(scan: ColumnarScan) -> Scan:
 
 def _reader(scan: ColumnarScan) -> Reader:
     if scan.format != KAFKA:
-        return FileReader(scan.format, _typed(scan.columns))
+        return FileReader(scan.format, _typed(scan.columns), scan.max_record_bytes)
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
-    return MessageReader(scan.stream, _typed(scan.columns), _typed(scan.own + stamp), scan.several_topics)
+    return MessageReader(
+        scan.stream, _typed(scan.columns), _typed(scan.own + stamp), scan.several_topics, scan.max_record_bytes
+    )
 
 
 def _typed(columns: tuple[Column, ...]) -> tuple[tuple[str, pa.DataType], ...]:

@@ -8,14 +8,16 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from windowpane.spark.json_values import Value, fields, rewritten
+from windowpane.spark.json_values import Fields, record_fields, rewritten
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _NON_FINITE = {
     "NaN": math.nan, "+INF": math.inf, "INF": math.inf, "Infinity": math.inf, "+Infinity": math.inf, "-INF": -math.inf,
     "-Infinity": -math.inf,
 }  # fmt: skip
-Reader: TypeAlias = Callable[[Value], object]
+_WHITE = b" \t\n\r"
+_NOTHING: tuple[dict[str, object], bool] = {}, False
+Reader: TypeAlias = Callable[[object], object]
 """A value that is not null to a value of the column; ValueError where it is of another type."""
 
 
@@ -25,47 +27,42 @@ class RecordReader:
     Of an object with values of wrong types the others are there; of what is no object there is nothing.
     """
 
-    def __init__(self, schema: pa.Schema, *, messages: bool) -> None:
-        self._readers = {field.name: _reader(field.type, rewrite=messages) for field in schema}
-        self._messages = messages
+    def __init__(self, schema: pa.Schema) -> None:
+        self._readers = {field.name: _reader(field.type) for field in schema}
 
     def __call__(self, record: bytes) -> tuple[dict[str, object], bool]:
+        if b"}" not in record or record.lstrip(_WHITE)[:1] != b"{":
+            return _NOTHING
         try:
-            text = record.decode("utf-8", "strict" if self._messages else "replace")
-            if not text.strip() and not self._messages:
-                return {}, True
-            return self._fields(text)
-        except (ValueError, RecursionError):
-            return {}, False
+            return self._fields(record_fields(record.decode("utf-8")))
+        except ValueError:
+            return _NOTHING
 
-    def _fields(self, text: str) -> tuple[dict[str, object], bool]:
+    def _fields(self, pairs: Fields) -> tuple[dict[str, object], bool]:
         """A value that cannot be read leaves an earlier one of that name as it is."""
         found: dict[str, object] = {}
         good = True
-        for name, value in fields(text):
-            if name not in self._readers:
+        for name, value in pairs:
+            reader = self._readers.get(name)
+            if reader is None:
                 continue
             try:
-                found[name] = None if value.value is None else self._readers[name](value)
+                found[name] = None if value is None else reader(value)
             except ValueError:
                 good = False
         return found, good
 
 
-def _reader(kind: pa.DataType, *, rewrite: bool) -> Reader:
+def _reader(kind: pa.DataType) -> Reader:
     if pa.types.is_string(kind):
-        return _rewritten_text if rewrite else _text
+        return _text
     if pa.types.is_boolean(kind):
         return _boolean
     return _integer(_BITS[kind]) if kind in _BITS else _double
 
 
-def _text(found: Value) -> str:
-    return _characters(found.value) if isinstance(found.value, str) else found.text
-
-
-def _rewritten_text(found: Value) -> str:
-    return _characters(found.value) if isinstance(found.value, str) else rewritten(found.value)
+def _text(value: object) -> str:
+    return _characters(value) if isinstance(value, str) else rewritten(value)
 
 
 def _characters(text: str) -> str:
@@ -76,8 +73,7 @@ def _characters(text: str) -> str:
 def _integer(bits: int) -> Reader:
     limit = 1 << (bits - 1)
 
-    def read(found: Value) -> int:
-        value = found.value
+    def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
             raise ValueError("not an integer of that size")
         return value
@@ -85,8 +81,7 @@ def _integer(bits: int) -> Reader:
     return read
 
 
-def _double(found: Value) -> float:
-    value = found.value
+def _double(value: object) -> float:
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -97,7 +92,7 @@ def _double(found: Value) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _boolean(found: Value) -> bool:
-    if not isinstance(found.value, bool):
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
         raise ValueError("not true or false")  # noqa: TRY004
-    return found.value
+    return value

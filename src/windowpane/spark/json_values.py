@@ -6,12 +6,13 @@ nothing of a record that breaks off. What comes after an object does not matter 
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from json.decoder import scanstring  # type: ignore[attr-defined]  # what json itself reads strings with
-from typing import NamedTuple
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -33,20 +34,48 @@ class Fields(tuple[tuple[str, object], ...]):
     __slots__ = ()
 
 
-class Value(NamedTuple):
-    """A value and how it is written."""
+_DECODER = json.JSONDecoder(object_pairs_hook=Fields)
+_SPARKS_OWN = re.compile(r"[-+]INF|\+Infinity|[0-9]{990}")
+"""What Python's parser reads otherwise: more names of the infinities, and no limit for the length of a number."""
+_STRING, _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(r"[\[\]{}]")
+_DEEPEST = 1000
+"""Levels of nesting that Spark's parser takes."""
 
-    value: object
-    text: str
 
-
-def fields(text: str) -> Iterator[tuple[str, Value]]:
-    """Names and values of the object that a record begins with; ValueError from where on it is none."""
+def record_fields(text: str) -> Fields:
+    """Names and values of the object that a record begins with; ValueError where it does not begin with one."""
     at, sign = _next(text, 0)
     if sign != "{":
         raise ValueError("not an object")
-    for name, value, low, high in _members(text, at + 1):
-        yield name, Value(value, text[low:high])
+    if ("+I" in text or "INF" in text or len(text) > _LONGEST_NUMBER) and _SPARKS_OWN.search(text):
+        return _object(text, at)[0]
+    try:
+        found: Fields = _DECODER.raw_decode(text, at)[0]
+    except RecursionError:
+        return _deep_fields(text, at)
+    return found
+
+
+def _deep_fields(text: str, at: int) -> Fields:
+    """Of an object that is nested as deeply as Spark's parser allows, and Python's usually does not."""
+    if _depth(text) > _DEEPEST:
+        raise ValueError("nested too deeply") from None
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(usual + 10 * _DEEPEST)
+    try:
+        found: Fields = _DECODER.raw_decode(text, at)[0]
+    finally:
+        sys.setrecursionlimit(usual)
+    return found
+
+
+def _depth(text: str) -> int:
+    """How deep brackets are nested, outside of texts."""
+    depth = deepest = 0
+    for sign in _BRACKETS.findall(_STRING.sub("", text)):
+        depth += 1 if sign in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def rewritten(value: object) -> str:

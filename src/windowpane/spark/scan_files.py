@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from windowpane.connectors.records import MAX_RECORD_BYTES
 from windowpane.core import columns as c
 from windowpane.core.rows import CHUNK_ROWS
-from windowpane.spark import json_lines
+from windowpane.spark.json_files import read_file
 from windowpane.spark.scanning import Damage
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -29,6 +30,7 @@ class FileReader:
 
     format: str
     columns: tuple[tuple[str, pa.DataType], ...]
+    max_record_bytes: int = MAX_RECORD_BYTES
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ class FileReader:
     def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
         """What a file has of the declared columns; of text also CORRUPT, the text of records that cannot be read."""
         if self.format == "json":
-            for part in json_lines.read_file(path, self.schema):
+            for part in read_file(path, self.schema, self.max_record_bytes):
                 yield self._fitted(part.columns, path).append_column(c.CORRUPT, part.bad)
             return
         for batch in READERS[self.format](path, {name.lower() for name, _ in self.columns}):

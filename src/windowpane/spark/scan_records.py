@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.connectors.records import PARTITION, PLACE, TOPIC, VALUE
+from windowpane.connectors.records import MAX_RECORD_BYTES, PARTITION, PLACE, TOPIC, VALUE
 from windowpane.core import columns as c
 from windowpane.core.rows import in_chunks
 from windowpane.spark import json_lines
@@ -27,6 +27,7 @@ class MessageReader:
     columns: tuple[tuple[str, pa.DataType], ...]
     beside: tuple[tuple[str, pa.DataType], ...]
     several_topics: bool
+    max_record_bytes: int = MAX_RECORD_BYTES
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -41,7 +42,7 @@ class MessageReader:
         return map(self._with_shards, in_chunks(decoded))
 
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        decoded = json_lines.decode(records.column(VALUE), pa.schema(self.columns), messages=True)
+        decoded = json_lines.decode(records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
         columns = {name: decoded.columns.column(name) for name, _ in self.columns}
         columns[c.CORRUPT] = decoded.bad
         columns |= {name: records.column(name).cast(kind) for name, kind in self.beside}

@@ -1,0 +1,72 @@
+"""What bad rows cost: files and Kafka values of JSON, read by the columnar scan, with more and more bad rows in them.
+
+    python bench/bad_rows.py [rows]
+
+Prints rows a second for each share of bad rows, and how many times longer than clean ones they take.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from windowpane.connectors.records import MAX_RECORD_BYTES
+from windowpane.spark.json_files import read_file
+from windowpane.spark.json_lines import decode
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
+SHARES = (0.0, 0.001, 0.01, 0.1, 0.5)
+BAD = ('{"ts":170000', '{"ts":1700000000000,"k":"a","v":"many","x":1.5}', "not json at all", '{"ts":1,"k":"a","v":1.5}')
+LIMIT = 3.0
+
+
+def records(rows: int, share: float) -> list[bytes]:
+    """Good records, and among them bad ones of several kinds, evenly spread."""
+    found = [f'{{"ts":{1_700_000_000_000 + n},"k":"k{n % 50}","v":{n % 1000},"x":1.5}}'.encode() for n in range(rows)]
+    for number in range(round(rows * share)):
+        found[int(number / share)] = BAD[number % len(BAD)].encode()
+    return found
+
+
+def of_files(rows: list[bytes], folder: Path) -> Callable[[], int]:
+    path = folder / "rows.json"
+    path.write_bytes(b"\n".join(rows) + b"\n")
+    return lambda: sum(len(part.bad) for part in read_file(str(path), SCHEMA, MAX_RECORD_BYTES))
+
+
+def of_values(rows: list[bytes], _folder: Path) -> Callable[[], int]:
+    values = pa.array(rows, pa.binary())
+    return lambda: len(decode(values, SCHEMA, MAX_RECORD_BYTES).bad)
+
+
+def seconds(work: Callable[[], int], rows: int) -> float:
+    """The best of three."""
+    found = []
+    for _ in range(3):
+        started = time.process_time()
+        assert work() == rows
+        found.append(time.process_time() - started)
+    return min(found)
+
+
+def main(rows: int) -> int:
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in (("files", of_files), ("values", of_values)):
+            clean = 0.0
+            for share in SHARES:
+                took = seconds(make(records(rows, share), Path(folder)), rows)
+                clean = clean or took
+                worst = max(worst, took / clean)
+                print(f"{name:7} {share:6.1%} bad {rows / took:12,.0f} rows/s {took / clean:5.2f} times clean")
+    print(f"worst: {worst:.2f} times clean, and {LIMIT} is the goal")
+    return int(worst > LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))

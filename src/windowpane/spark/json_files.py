@@ -1,0 +1,127 @@
+"""The records of a file of JSON: one a line, blank lines are none. However long a line is, memory is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.spark.json_lines import HEAD_BYTES, SHALLOW, Decoded, decode, one_batch, oversized, parse
+
+CHUNK_BYTES = 64 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+_WHITE = b" \t\n\v\f\r"
+
+
+def read_file(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
+    """The records of a file; compressed files by their names. A byte order mark at the beginning is no part of them."""
+    with pa.input_stream(path, compression="detect") as file:
+        rest = _Rest(max_bytes)
+        for chunk in _chunks(file):
+            cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            if cut:
+                yield from _ended(rest, chunk[:cut], schema, max_bytes)
+            rest.add(chunk[cut:])
+        yield from _ended(rest, b"", schema, max_bytes)
+
+
+def _chunks(file: pa.NativeFile) -> Iterator[bytes]:
+    """The text in pieces, none of which ends within a line break of two characters."""
+    held = b""
+    chunk = file.read(CHUNK_BYTES).removeprefix(_BOM)
+    while chunk:
+        chunk = held + chunk
+        held = b"\r" if chunk.endswith(b"\r") else b""
+        yield chunk.removesuffix(b"\r")
+        chunk = file.read(CHUNK_BYTES)
+
+
+@dataclass
+class _Rest:
+    """The beginning of a line that goes on in the next chunk. Of one that is too long no more than its head is kept."""
+
+    max_bytes: int
+    pieces: list[bytes] = field(default_factory=list)
+    size: int = 0
+    head: bytes | None = None
+    blank: bool = True
+
+    def add(self, piece: bytes) -> None:
+        self.blank = self.blank and not piece.strip(_WHITE)
+        if self.head is None and piece:
+            self.pieces.append(piece)
+            self.size += len(piece)
+            if self.size > max(self.max_bytes, HEAD_BYTES):
+                self.head = b"".join(self.pieces)[:HEAD_BYTES]
+                self.pieces.clear()
+
+    def take(self) -> bytes:
+        text = b"".join(self.pieces)
+        self.pieces.clear()
+        self.size, self.head, self.blank = 0, None, True
+        return text
+
+
+def _ended(rest: _Rest, lines: bytes, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
+    """Whole lines, of which the first may have begun earlier."""
+    if rest.head is not None:
+        at = min((at for sign in (b"\n", b"\r") if (at := lines.find(sign)) >= 0), default=len(lines))
+        if not rest.blank or lines[:at].strip(_WHITE):
+            yield oversized(rest.head, max_bytes, schema)
+        rest.take()
+        text = lines[at:]
+    else:
+        text = rest.take() + lines
+    if text:
+        yield _lines(text, schema, max_bytes)
+
+
+def _lines(text: bytes, schema: pa.Schema, max_bytes: int) -> Decoded:
+    if _is_an_object_a_line(text) and _is_plain(text, max_bytes):
+        table = parse(pa.py_buffer(text), schema)
+        count = text.count(b"\n") + (not text.endswith(b"\n"))
+        if table is not None and table.num_rows == count:
+            return Decoded(one_batch(table, schema), pa.nulls(count, pa.string()))
+    whole = pa.array([text], pa.large_binary())
+    parts = pc.split_pattern_regex(whole, r"\r\n|\n|\r") if b"\r" in text else pc.split_pattern(whole, "\n")
+    return decode(_without_blank(parts.values), schema, max_bytes)
+
+
+def _is_plain(text: bytes, max_bytes: int) -> bool:
+    """Whether no line is too long, and none is nested too deeply for Arrow: of short lines none can be."""
+    breaks = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+    longest = np.diff(breaks, prepend=-1, append=len(text)).max() - 1
+    if longest > max_bytes:
+        return False
+    return bool(longest < SHALLOW or text.count(b"{") + text.count(b"[") - len(breaks) < SHALLOW)
+
+
+def _is_an_object_a_line(text: bytes) -> bool:
+    """Whether each line begins and ends with a brace: then as many objects as lines are one each."""
+    ends = text.endswith((b"}\n", b"}\r\n", b"}"))
+    breaks = text.count(b"}\n{") + text.count(b"}\r\n{") + text.endswith(b"\n")
+    return text.startswith(b"{") and ends and breaks == text.count(b"\n")
+
+
+def _without_blank(records: pa.Array) -> pa.Array:
+    blank = np.zeros(len(records), np.bool_)
+    doubtful = np.flatnonzero(_first_bytes(records) <= ord(" "))
+    if not len(doubtful):
+        return records
+    texts = records.take(pa.array(doubtful)).to_pylist()
+    blank[doubtful] = [not text.strip(_WHITE) for text in texts]
+    return records.filter(pa.array(~blank))
+
+
+def _first_bytes(records: pa.Array) -> npt.NDArray[np.uint8]:
+    """The first byte of each record, 0 of one without."""
+    _, ends, data = records.buffers()
+    offsets = np.frombuffer(ends, np.int64)[records.offset : records.offset + len(records) + 1]
+    signs = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    first = signs[np.minimum(offsets[:-1], len(signs) - 1)]
+    found: npt.NDArray[np.uint8] = np.where(np.diff(offsets) > 0, first, 0).astype(np.uint8)
+    return found
