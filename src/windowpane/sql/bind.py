@@ -118,8 +118,6 @@ class _Binder:
     def _star(self, item: exp.Expr) -> list[Projection]:
         star = item if isinstance(item, exp.Star) else item.this
         owner = item.table if isinstance(item, exp.Column) else ""
-        if any(value for part, value in star.args.items() if part != "except_"):
-            raise self.source.error("UNSUPPORTED_STAR", "only `* EXCEPT (…)` is supported", "list the columns", at=item)
         sides = [side for side in self.from_.visible if not owner or side[0].lower() == owner.lower()]
         if not sides:
             message, hint = f"there is no `{owner}` in FROM", f"write {self.from_.visible[0][0]}.*"

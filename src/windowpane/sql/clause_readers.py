@@ -12,6 +12,7 @@ from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.dialect import parse_expression
 from windowpane.sql.intervals import EXAMPLES, read_interval
 from windowpane.sql.query import Emit, Watermark
+from windowpane.sql.refusals import refuse_unread
 from windowpane.sql.source import SourceText, nesting
 from windowpane.sql.statement import WindowSyntax
 from windowpane.sql.window_functions import over
@@ -107,6 +108,8 @@ def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token
         raise source.error("SYNTAX", "ON needs an expression", "write ON ts", at=rest[0])
     _only_one_on(source, rest)
     expression = parse_expression(rest[1:], source.sql)
+    if expression is not None:
+        refuse_unread(source, expression)
     return WindowSyntax(window.spec, window.spelling, window.span, expression, window.partition_by, window.when)
 
 
@@ -123,6 +126,7 @@ def _parse_over(source: SourceText, tokens: list[Token]) -> exp.Window:
     parens = [Token(TokenType.L_PAREN, "("), Token(TokenType.R_PAREN, ")")]
     parsed = parse_expression([name, *parens, *tokens], source.sql)
     assert isinstance(parsed, exp.Window)
+    refuse_unread(source, parsed)
     return parsed
 
 

@@ -28,6 +28,12 @@ class QuerySyntaxError(ParseError):
         self.token = token
 
 
+class When(exp.Expression):
+    """The condition of `OVER (… WHEN condition)`. Rides in the slot of ORDER BY, which our windows do not take."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class WindowpaneParser(SparkParser):
     """Spark's parser without sqlglot's function table, with positions on all leaves and `OVER (… WHEN cond)`."""
 
@@ -54,8 +60,7 @@ class WindowpaneParser(SparkParser):
     def _parse_partition_and_order(self) -> tuple[list[exp.Expr], exp.Expr | None]:
         partition, order = super()._parse_partition_and_order()
         if order is None and self._match(TokenType.WHEN):
-            # The condition rides in the slot of ORDER BY, which our windows do not take.
-            order = exp.Order(expressions=[], this=self._parse_disjunction())
+            order = When(this=self._parse_disjunction())
         return partition, order
 
 

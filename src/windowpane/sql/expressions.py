@@ -11,7 +11,7 @@ from windowpane.sql.dialect import render
 from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
 from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
-from windowpane.sql.refusals import refuse_syntax
+from windowpane.sql.refusals import refuse_types
 from windowpane.sql.scope import Scope, mark_variables, name_node
 from windowpane.sql.source import SourceText
 from windowpane.sql.window_functions import FLINK_AUXILIARY, signature, window_name
@@ -47,7 +47,7 @@ def check_functions(source: SourceText, node: exp.Expr) -> None:
             hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
             raise source.error("UNSUPPORTED_OVER", f"`{name}` is a function of a SQL window", hint, at=part)
         refuse_foreign_aggregate(source, part, name)
-    refuse_syntax(source, node)
+    refuse_types(source, node)
 
 
 def _is_count_star(star: exp.Expr) -> bool:

@@ -13,7 +13,7 @@ from windowpane.errors import Span, SqlError
 from windowpane.sql.clause_readers import read_emit, read_watermark, read_window_clause
 from windowpane.sql.clauses import ORDER, refuse_unseen, split_clauses, with_window_functions
 from windowpane.sql.dialect import QuerySyntaxError, parse_tokens, tokenize
-from windowpane.sql.refusals import refuse_select_parts
+from windowpane.sql.refusals import refuse_select_parts, refuse_window
 from windowpane.sql.source import SourceText
 from windowpane.sql.statement import OrderSyntax, SelectStmt, WindowSyntax
 from windowpane.sql.window_functions import read_window, window_name
@@ -133,7 +133,7 @@ def _parse(source: SourceText) -> SelectStmt:
         window=window,
         group_by_exprs=tuple(keys),
         having=_condition(select, "having"),
-        order_by=_order_by(source, order),
+        order_by=_order_by(order),
         order_span=source.span(order),
         limit=_limit(source, select),
         limit_span=source.span(select.args.get("limit")),
@@ -174,6 +174,7 @@ def _split_group_by(source: SourceText, items: Sequence[exp.Expr]) -> tuple[Wind
     keys: list[exp.Expr] = []
     for item in items:
         if window_name(item) is None:
+            refuse_window(source, item)
             keys.append(item)
         else:
             window = _only_window(source, window, read_window(source, item))
@@ -187,18 +188,11 @@ def _only_window(source: SourceText, before: WindowSyntax | None, window: Window
     return window
 
 
-def _order_by(source: SourceText, order: exp.Expr | None) -> tuple[OrderSyntax, ...]:
-    found = []
-    for item in order.expressions if order is not None else []:
-        if isinstance(item.this, exp.Var) or item.args.get("with_fill"):
-            raise source.error(
-                "UNSUPPORTED_SYNTAX",
-                "ORDER BY ALL is not supported",
-                "name the columns",
-                at=_keyword(source, TokenType.ORDER_BY),
-            )
-        found.append(OrderSyntax(item.this, bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
-    return tuple(found)
+def _order_by(order: exp.Expr | None) -> tuple[OrderSyntax, ...]:
+    return tuple(
+        OrderSyntax(item.this, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
+        for item in (order.expressions if order is not None else ())
+    )
 
 
 def _limit(source: SourceText, select: exp.Expr) -> int | None:

@@ -3,54 +3,59 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import SqlError, nearest
 from windowpane.sql.dialect import render
+from windowpane.sql.functions import RANKING
+from windowpane.sql.grammar import EXPRESSION, READ, Unread, unread
 from windowpane.sql.source import Place, SourceText
 from windowpane.sql.types import SPELLINGS, type_name
 
-_SELECT_PARTS = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
-_PART_CODES = {
-    "distinct": ("SELECT_DISTINCT", "SELECT DISTINCT is not supported", "put the columns into GROUP BY"),
-    "qualify": ("UNSUPPORTED_QUALIFY", "QUALIFY is not supported", "use HAVING, or ORDER BY with LIMIT"),
-    "laterals": (
+GROUP_HINT = "list the keys: GROUP BY a, b"
+FROM_HINT = "name the stream as it is declared"
+UNION_FORM = "FROM (SELECT a, b FROM x UNION ALL SELECT a, b FROM y) AS u"
+
+_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
+    (exp.Select, "distinct"): ("SELECT_DISTINCT", "SELECT DISTINCT is not supported", "put the columns into GROUP BY"),
+    (exp.Select, "qualify"): ("UNSUPPORTED_QUALIFY", "QUALIFY is not supported", "use HAVING, or ORDER BY with LIMIT"),
+    (exp.Select, "laterals"): (
         "UNSUPPORTED_LATERAL",
         "LATERAL VIEW is not supported",
         "explode the rows in a table or source before",
     ),
-    "hint": ("UNSUPPORTED_HINT", "hints are not supported", "leave the hint out"),
-    "offset": ("UNSUPPORTED_OFFSET", "OFFSET is not supported", "use ORDER BY with LIMIT"),
-    "sample": ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported", "use WHERE"),
-    "windows": ("UNSUPPORTED_SYNTAX", "named windows are not supported", "write WINDOW TUMBLING (SIZE 10 SECONDS)"),
-    "sort": ("UNSUPPORTED_SORT", "SORT BY is not supported", "use ORDER BY"),
-    "cluster": ("UNSUPPORTED_SORT", "CLUSTER BY is not supported", "use ORDER BY"),
-    "distribute": ("UNSUPPORTED_SORT", "DISTRIBUTE BY is not supported", "leave it out"),
-    "locks": ("UNSUPPORTED_SYNTAX", "FOR UPDATE is not supported", "leave it out"),
-    "into": ("UNSUPPORTED_SYNTAX", "SELECT INTO is not supported", "name a sink in the configuration"),
-    "with_": ("UNSUPPORTED_CTE", "WITH is not supported", "write the query without WITH"),
-    "kind": ("UNSUPPORTED_SYNTAX", "SELECT AS is not supported", "list the columns"),
+    (exp.Select, "hint"): ("UNSUPPORTED_HINT", "hints are not supported", "leave the hint out"),
+    (exp.Select, "offset"): ("UNSUPPORTED_OFFSET", "OFFSET is not supported", "use ORDER BY with LIMIT"),
+    (exp.Select, "sample"): ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported", "use WHERE"),
+    (exp.Select, "windows"): (
+        "UNSUPPORTED_SYNTAX",
+        "named windows are not supported",
+        "write WINDOW TUMBLING (SIZE 10 SECONDS)",
+    ),
+    (exp.Select, "sort"): ("UNSUPPORTED_SORT", "SORT BY is not supported", "use ORDER BY"),
+    (exp.Select, "cluster"): ("UNSUPPORTED_SORT", "CLUSTER BY is not supported", "use ORDER BY"),
+    (exp.Select, "distribute"): ("UNSUPPORTED_SORT", "DISTRIBUTE BY is not supported", "leave it out"),
+    (exp.Select, "locks"): ("UNSUPPORTED_SYNTAX", "FOR UPDATE is not supported", "leave it out"),
+    (exp.Select, "into"): ("UNSUPPORTED_SYNTAX", "SELECT INTO is not supported", "name a sink in the configuration"),
+    (exp.Select, "with_"): ("UNSUPPORTED_CTE", "WITH is not supported", "write the query without WITH"),
+    (exp.Select, "kind"): ("UNSUPPORTED_SYNTAX", "SELECT AS is not supported", "list the columns"),
+    (exp.Select, "limit"): ("UNSUPPORTED_FETCH", "FETCH is not supported", "use LIMIT"),
+    (exp.Limit, "expressions"): ("BAD_LIMIT", "LIMIT … BY is not supported", "write LIMIT 10: it holds per window"),
+    (exp.Limit, "limit_options"): ("BAD_LIMIT", "LIMIT takes a number of rows only", "write LIMIT 10"),
+    (exp.Ordered, "this"): ("UNSUPPORTED_SYNTAX", "ORDER BY ALL is not supported", "name the columns"),
+    (exp.Ordered, "with_fill"): ("UNSUPPORTED_SYNTAX", "WITH FILL is not supported", "leave it out"),
+    (exp.Group, "rollup"): ("UNSUPPORTED_GROUPING", "ROLLUP is not supported", GROUP_HINT),
+    (exp.Group, "cube"): ("UNSUPPORTED_GROUPING", "CUBE is not supported", GROUP_HINT),
+    (exp.Group, "grouping_sets"): ("UNSUPPORTED_GROUPING", "GROUPING SETS is not supported", GROUP_HINT),
+    (exp.Group, "totals"): ("UNSUPPORTED_GROUPING", "WITH TOTALS is not supported", GROUP_HINT),
+    (exp.Table, "sample"): ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported in FROM", FROM_HINT),
+    (exp.Table, "pivots"): ("UNSUPPORTED_PIVOT", "PIVOT is not supported in FROM", FROM_HINT),
+    (exp.Table, "db"): ("UNSUPPORTED_FROM", "a name with dots is not supported in FROM", FROM_HINT),
+    (exp.Table, "catalog"): ("UNSUPPORTED_FROM", "a name with dots is not supported in FROM", FROM_HINT),
+    (exp.TableAlias, "this"): ("UNSUPPORTED_FROM", "FROM takes the name of a stream and an alias only", FROM_HINT),
+    (exp.TableAlias, "columns"): ("UNSUPPORTED_FROM", "an alias with columns is not supported", "rename in SELECT"),
 }
-_GROUP_CODES = {
-    "rollup": "ROLLUP",
-    "cube": "CUBE",
-    "grouping_sets": "GROUPING SETS",
-    "all": "GROUP BY ALL",
-    "totals": "WITH TOTALS",
-}
-
-_SYNTAX = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Anonymous, exp.Var, exp.Star,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe, exp.Concat, exp.BitwiseAnd,
-    exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.And, exp.Or,
-    exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In,
-    exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Any, exp.All, exp.Tuple, exp.Case, exp.If,
-    exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval, exp.IntervalSpan,
-    exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.Bracket, exp.Dot, exp.Lambda, exp.Kwarg,
-    exp.Alias, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.HexString, exp.AtTimeZone,
-    exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser, exp.Collate, exp.Slice,
-)  # fmt: skip
-_ALLOWED = frozenset(_SYNTAX)
+"""What is said of an argument that the grammar does not have: code, message, hint."""
 
 
 def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select:
@@ -61,65 +66,128 @@ def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select
         raise source.error("UNSUPPORTED_SET_OPERATION", message, hint, at=tree.expression)
     if not isinstance(tree, exp.Select):
         raise source.error("NOT_A_SELECT", "this is not a SELECT", "write SELECT … FROM …", at=source.tokens[0])
-    for name, part in tree.args.items():
-        if part and name not in _SELECT_PARTS:
-            raise _refuse_part(source, name, part)
+    refuse_unread(source, tree)
     if not tree.args.get("from_"):
         raise source.error(
             "MISSING_FROM", "the query reads no stream", "write SELECT … FROM stream", at=source.tokens[0]
         )
     if not tree.expressions:
         raise source.error("SYNTAX", "nothing is selected", "write SELECT * or list the columns", at=source.tokens[0])
-    if isinstance(tree.args.get("limit"), exp.Fetch):
-        raise source.error("UNSUPPORTED_FETCH", "FETCH is not supported", "use LIMIT", at=_place(source, None, "FETCH"))
-    _refuse_group_parts(source, tree.args.get("group"))
     return tree
 
 
-def _refuse_part(source: SourceText, name: str, part: object) -> SqlError:
-    code, message, hint = _PART_CODES.get(
-        name, ("UNSUPPORTED_SYNTAX", f"{name.strip('_').upper()} is not supported", "leave it out")
-    )
-    return source.error(code, message, hint, at=_place(source, part, message))
+def refuse_unread(source: SourceText, tree: exp.Expr) -> None:
+    """Refuse a tree that holds anything the grammar does not have, so that nothing is parsed and ignored."""
+    if type(tree) not in READ:
+        raise _refuse_node(source, tree, tree)
+    found = next(unread(tree), None)
+    if found is not None:
+        raise _refusal(source, found)
 
 
-def _place(source: SourceText, part: object, message: str) -> Place:
+def _refusal(source: SourceText, found: Unread) -> SqlError:
+    node, name = type(found.node), found.argument
+    if node is exp.Union or node is exp.Subquery:
+        return refuse_in_subquery(source, found)
+    if node is exp.Join:
+        return _refuse_join(source, found)
+    if node is exp.Window:
+        hint = "write OVER (PARTITION BY k), OVER (WHEN condition) or both"
+        return source.error("BAD_OVER", "OVER of a window takes PARTITION BY and WHEN only", hint, at=found.node)
+    if (node, name) in _PARTS:
+        code, message, hint = _PARTS[node, name]
+        return source.error(code, message, hint, at=_place(source, found, message))
+    if node is exp.Group:
+        word = {True: "GROUP BY ALL", False: "GROUP BY DISTINCT"}.get(found.value is True, name.upper())
+        return _grouping(source, word if name == "all" else _word_of(found.value), found.node)
+    if node is exp.Star:
+        return source.error("UNSUPPORTED_STAR", "only `* EXCEPT (…)` is supported", "list the columns", at=found.node)
+    if node in (exp.Table, exp.TableAlias, exp.From):
+        return _refuse_from(source, found)
+    if isinstance(found.value, exp.Expr) and type(found.value) not in EXPRESSION:
+        return _refuse_node(source, found.value, found.node)
+    return _refuse_argument(source, found)
+
+
+def _refuse_argument(source: SourceText, found: Unread) -> SqlError:
+    """The message for an argument that nobody thought of: quotes the user's text."""
+    at = found.place if source.span(found.place) else found.node
+    shown = source.quote(at) or type(found.node).__name__.upper()
+    word = found.argument.strip("_").replace("_", " ").upper()
+    message = f"`{shown}`: {word} is not supported"
+    if found.argument in ("this", "expression", "expressions"):
+        message = f"`{shown}` cannot stand here"
+    return source.error("UNSUPPORTED_SYNTAX", message, "leave it out", at=at if source.span(at) else source.tokens[0])
+
+
+def _refuse_from(source: SourceText, found: Unread) -> SqlError:
+    place = found.place if source.span(found.place) else found.node
+    if found.argument in ("this", "alias"):
+        hint = "FROM takes a stream: FROM bids; the window stands in GROUP BY or in a WINDOW clause"
+        at = place if source.span(place) else _keyword(source, "FROM")
+        return source.error("UNSUPPORTED_FROM", f"`{source.quote(at)}` cannot stand in FROM", hint, at=at)
+    word = found.argument.strip("_").upper()
+    return source.error("UNSUPPORTED_FROM", f"{word} is not supported in FROM", FROM_HINT, at=found.node)
+
+
+def _refuse_join(source: SourceText, found: Unread) -> SqlError:
+    if isinstance(found.value, exp.Subquery):
+        hint = "declare it as a table in the configuration"
+        return source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot be joined", hint, at=found.node)
+    word = f"{found.value} JOIN" if found.argument == "method" else f"{found.argument.strip('_').upper()} in a join"
+    if found.argument == "this":
+        word = f"`{source.quote(found.place)}` in a join"
+    return source.error("UNSUPPORTED_JOIN", f"{word} is not supported", "write JOIN … ON …", at=found.node)
+
+
+def refuse_in_subquery(source: SourceText, found: Unread) -> SqlError:
+    """The message for what a subquery in FROM cannot hold."""
+    value, at = found.value, found.place if source.span(found.place) else found.node
+    message = f"{found.argument.strip('_').upper()} on a subquery is not supported"
+    if isinstance(value, exp.SetOperation) and not isinstance(value, exp.Union):
+        return source.error("UNSUPPORTED_SET_OPERATION", "only UNION ALL is supported", f"write {UNION_FORM}", at=at)
+    if isinstance(found.node, exp.Union):
+        message = f"{found.argument.strip('_').upper()} of a UNION is not supported"
+        if found.argument in ("this", "expression"):
+            message = "a branch of a UNION ALL must be a SELECT"
+    elif found.argument == "this":
+        message, at = "a subquery in FROM must be a UNION ALL of streams", found.node
+    return source.error("UNSUPPORTED_SUBQUERY", message, f"write {UNION_FORM}", at=at)
+
+
+def _place(source: SourceText, found: Unread, message: str) -> Place:
     """The part's own place, or the keyword that the message starts with."""
-    if isinstance(part, exp.Hint):
+    if isinstance(found.value, exp.Hint):
         return next((token for token in source.tokens if token.token_type == TokenType.HINT), None)
-    keyword = message.split(" is ", maxsplit=1)[0].removeprefix("SELECT ").split()[0].upper()
-    for token in source.tokens:
-        if token.text.upper().split()[0:1] == [keyword]:
-            return token
-    first = part[0] if isinstance(part, list) and part else part
-    return first if isinstance(first, exp.Expr) and source.span(first) else source.tokens[0]
+    word = message.split(" is ", maxsplit=1)[0].removeprefix("SELECT ").split()[0]
+    return _keyword(source, word) or (found.place if source.span(found.place) else source.tokens[0])
 
 
-def _refuse_group_parts(source: SourceText, group: exp.Expr | None) -> None:
-    if group is None:
-        return
-    for name, part in group.args.items():
-        if part and name != "expressions":
-            raise _grouping_sets(source, _GROUP_CODES.get(name, name.upper()), group)
-    for item in group.expressions:
-        if isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-            word = "GROUPING SETS" if isinstance(item, exp.GroupingSets) else item.key.upper()
-            raise _grouping_sets(source, word, item)
+def _keyword(source: SourceText, word: str) -> Token | None:
+    return next((token for token in source.tokens if token.text.upper().split()[0:1] == [word.upper()]), None)
 
 
-def _grouping_sets(source: SourceText, word: str, at: exp.Expr) -> SqlError:
+def _word_of(value: object) -> str:
+    return "GROUPING SETS" if isinstance(value, exp.GroupingSets) else type(value).__name__.upper()
+
+
+def _grouping(source: SourceText, word: str, at: exp.Expr) -> SqlError:
     named = (token for token in source.tokens if token.text.upper() in (word, word.split(maxsplit=1)[0], "GROUP BY"))
     by_word = {token.text.upper(): token for token in named}
     place = by_word.get(word) or by_word.get(word.split(maxsplit=1)[0]) or by_word.get("GROUP BY") or at
-    return source.error("UNSUPPORTED_GROUPING", f"{word} is not supported", "list the keys: GROUP BY a, b", at=place)
+    return source.error("UNSUPPORTED_GROUPING", f"{word} is not supported", GROUP_HINT, at=place)
 
 
-def refuse_syntax(source: SourceText, node: exp.Expr) -> None:
-    """Refuse a scalar expression that contains anything not on the allow-list."""
-    for part in node.walk():
-        if type(part) not in _ALLOWED:
-            raise _refuse_node(source, part, node)
-        if isinstance(part, exp.Cast) and type_name(part.args.get("to")) is None:
+def refuse_window(source: SourceText, item: exp.Expr) -> None:
+    """Refuse a function with OVER in GROUP BY that is none of our windows."""
+    if isinstance(item, exp.Window):
+        raise _refuse_node(source, item, item)
+
+
+def refuse_types(source: SourceText, node: exp.Expr) -> None:
+    """Refuse a cast to a type that Spark does not have."""
+    for part in node.find_all(exp.Cast):
+        if type_name(part.args.get("to")) is None:
             raise _unknown_type(source, part)
 
 
@@ -138,6 +206,8 @@ def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlErro
         return source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot stand here", hint, at=at)
     if isinstance(part, exp.Window):
         hint = "group by a window instead: GROUP BY tumblingwindow('ss', 10)"
+        if isinstance(part.this, exp.Anonymous) and str(part.this.this).lower() in RANKING:
+            hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
         return source.error(
             "UNSUPPORTED_OVER", f"`{source.quote(at)}`: functions with OVER are not supported", hint, at=at
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from windowpane.errors import SqlError, nearest
+from windowpane.errors import nearest
 from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions
 from windowpane.sql.query import Column, Relation, StaticJoin, StreamRef
@@ -15,9 +15,6 @@ from windowpane.sql.schema import Catalog, Schema
 from windowpane.sql.scope import Scope, Source, name_node, needs_quotes
 from windowpane.sql.source import SourceText
 from windowpane.sql.union import bind_union
-
-_TABLE_PARTS = {"this", "alias"}
-_JOIN_PARTS = {"this", "side", "kind", "on", "using"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ def _bind_base(source: SourceText, from_: exp.Expr, catalog: Catalog) -> Relatio
 
 def bind_stream(source: SourceText, node: exp.Expr, catalog: Catalog) -> StreamRef:
     """A stream named in FROM."""
-    name, alias = _table_name(source, node)
+    name, alias = _table_name(node)
     found = lookup(name.name, catalog.streams)
     if found is None and lookup(name.name, catalog.tables) is not None:
         hint = "start FROM with a stream and join the table to it"
@@ -84,25 +81,9 @@ def lookup(name: str, known: Mapping[str, Schema]) -> str | None:
     return folded[0] if len(folded) == 1 else None
 
 
-def _table_name(source: SourceText, node: exp.Expr) -> tuple[exp.Expr, str | None]:
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        hint = "FROM takes a stream: FROM bids; the window stands in GROUP BY or in a WINDOW clause"
-        at = node if source.span(node) else source.tokens[0]
-        raise source.error("UNSUPPORTED_FROM", f"`{source.quote(at)}` cannot stand in FROM", hint, at=at)
-    for part, value in node.args.items():
-        if value and part not in _TABLE_PARTS:
-            raise _unsupported_table(source, part, node)
+def _table_name(node: exp.Expr) -> tuple[exp.Expr, str | None]:
     alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        raise source.error("UNSUPPORTED_FROM", "an alias with columns is not supported", "rename in SELECT", at=alias)
     return node.this, alias.name if alias is not None else None
-
-
-def _unsupported_table(source: SourceText, part: str, node: exp.Expr) -> SqlError:
-    words = {"sample": ("UNSUPPORTED_SAMPLE", "TABLESAMPLE"), "pivots": ("UNSUPPORTED_PIVOT", "PIVOT")}
-    words |= {"db": ("UNSUPPORTED_FROM", "a name with dots"), "catalog": ("UNSUPPORTED_FROM", "a name with dots")}
-    code, word = words.get(part, ("UNSUPPORTED_FROM", part.upper()))
-    return source.error(code, f"{word} is not supported in FROM", "name the stream as it is declared", at=node)
 
 
 def _base_source(base: Relation) -> Source:
@@ -120,14 +101,7 @@ def _visible(side: Source) -> tuple[str, tuple[tuple[str, str], ...] | None]:
 
 
 def _bind_table(source: SourceText, join: exp.Join, catalog: Catalog, taken: Sequence[str]) -> StreamRef:
-    for part, value in join.args.items():
-        if value and part not in _JOIN_PARTS:
-            word = "NATURAL JOIN" if part == "method" else f"{part.upper()} in a join"
-            raise source.error("UNSUPPORTED_JOIN", f"{word} is not supported", "write JOIN … ON …", at=join)
-    if isinstance(join.this, exp.Subquery):
-        hint = "declare it as a table in the configuration"
-        raise source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot be joined", hint, at=join)
-    name, alias = _table_name(source, join.this)
+    name, alias = _table_name(join.this)
     found = lookup(name.name, catalog.tables)
     if found is None and lookup(name.name, catalog.streams) is not None:
         hint = "join a static table, or read both streams with UNION ALL"

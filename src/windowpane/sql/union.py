@@ -11,24 +11,19 @@ from windowpane.errors import SqlError
 from windowpane.sql.expressions import RowExpressions
 from windowpane.sql.inference import common
 from windowpane.sql.query import Column, Expr, Relation, StreamRef, UnionBranch
+from windowpane.sql.refusals import UNION_FORM
 from windowpane.sql.scope import Scope, Source
 from windowpane.sql.source import SourceText
 
 FindStream = Callable[[exp.Expr], StreamRef]
 Projection = list[tuple[str, Expr]]
 
-_FORM = "FROM (SELECT a, b FROM x UNION ALL SELECT a, b FROM y) AS u"
 _BRANCH_PARTS = {"expressions", "from_", "where"}
 
 
 def bind_union(source: SourceText, subquery: exp.Subquery, find_stream: FindStream) -> Relation:
     """The relation of a UNION ALL subquery."""
-    for part, value in subquery.args.items():
-        if value and part not in ("this", "alias"):
-            raise _unsupported(source, f"{part.upper()} on a subquery is not supported", subquery)
     alias = subquery.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        raise _unsupported(source, "an alias with columns is not supported", alias)
     selects = _flatten(source, subquery.this, subquery)
     branches = [_bind_branch(source, select, find_stream) for select in selects]
     projections = _agree(source, [projection for _, projection, _ in branches], selects)
@@ -49,9 +44,6 @@ def _flatten(source: SourceText, node: exp.Expr, whole: exp.Expr) -> list[exp.Se
         if node.args.get("distinct"):
             message = "UNION removes duplicates, which needs all rows"
             raise source.error("UNSUPPORTED_SET_OPERATION", message, "write UNION ALL", at=node.expression)
-        for part, value in node.args.items():
-            if value and part not in ("this", "expression", "distinct"):
-                raise _unsupported(source, f"{part.upper()} of a UNION is not supported", whole)
         branches.insert(0, _branch(source, node.expression, whole))
         node = node.this
     if not branches:
@@ -60,8 +52,6 @@ def _flatten(source: SourceText, node: exp.Expr, whole: exp.Expr) -> list[exp.Se
 
 
 def _branch(source: SourceText, node: exp.Expr, whole: exp.Expr) -> exp.Select:
-    if isinstance(node, exp.SetOperation) and not isinstance(node, exp.Union):
-        raise source.error("UNSUPPORTED_SET_OPERATION", "only UNION ALL is supported", f"write {_FORM}", at=node)
     if not isinstance(node, exp.Select):
         raise _unsupported(source, "a branch of a UNION ALL must be a SELECT", node if source.span(node) else whole)
     for part, value in node.args.items():
@@ -74,7 +64,7 @@ def _branch(source: SourceText, node: exp.Expr, whole: exp.Expr) -> exp.Select:
 
 
 def _unsupported(source: SourceText, message: str, at: exp.Expr) -> SqlError:
-    return source.error("UNSUPPORTED_SUBQUERY", message, f"write {_FORM}", at=at)
+    return source.error("UNSUPPORTED_SUBQUERY", message, f"write {UNION_FORM}", at=at)
 
 
 def _bind_branch(

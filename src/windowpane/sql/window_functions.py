@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from windowpane.core.windows import KINDS, Count, Hopping, Session, State, Tumbling, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
+from windowpane.sql.dialect import When
 from windowpane.sql.intervals import EXAMPLES, node_to_us
 from windowpane.sql.source import SourceText
 from windowpane.sql.statement import WindowSyntax
@@ -214,15 +215,7 @@ def _with_over(source: SourceText, name: str, window: WindowSyntax, node: exp.Wi
 def over(source: SourceText, window: WindowSyntax, node: exp.Window) -> WindowSyntax:
     """The window with the PARTITION BY and WHEN of its OVER."""
     order, partition = node.args.get("order"), tuple(node.args.get("partition_by") or ())
-    when = order.this if isinstance(order, exp.Order) and not order.expressions else None
-    if (
-        node.args.get("spec")
-        or node.args.get("alias")
-        or node.args.get("first") is not None
-        or (order and when is None)
-    ):
-        hint = "write OVER (PARTITION BY k), OVER (WHEN condition) or both"
-        raise source.error("BAD_OVER", f"OVER of {window.spelling} takes PARTITION BY and WHEN only", hint, at=node)
+    when = order.this if isinstance(order, When) else None
     if when is not None and not window.spec.triggered:
         raise source.error(
             "BAD_OVER", "only slidingwindow takes OVER (WHEN …)", "put the condition into WHERE", at=when
