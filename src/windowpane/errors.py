@@ -95,6 +95,7 @@ class SqlError(WindowpaneError):
         """The file that holds the SQL, for whoever read it to set."""
         self.file_line: int | None = None
         """The line of that file at which the mistake is: SQL in a pipeline.toml does not start at line 1."""
+        self.subject = "schema" if code == "BAD_SCHEMA" else "SQL"
 
     def place(self) -> list[str]:
         if self.span is None or not self.sql:
@@ -107,7 +108,7 @@ class SqlError(WindowpaneError):
         within = f" of {self.file}" if self.file else ""
         where = f"  line {line}, column {column}{within}"
         if self.file and self.file_line is not None:
-            where = f"  at {self.file}:{self.file_line}, line {line}, column {column} of the SQL"
+            where = f"  at {self.file}:{self.file_line}, line {line}, column {column} of the {self.subject}"
         return [where, f"    {text}", f"    {lead}{'^' * width}"]
 
     def as_dict(self) -> dict[str, object]:

@@ -115,6 +115,25 @@ def test_sql_error_names_the_line_of_the_file_and_of_the_sql(pipeline: Path) -> 
     assert err.startswith("[UNKNOWN_COLUMN]")
 
 
+def test_error_in_a_schema_speaks_of_the_schema(pipeline: Path) -> None:
+    path = changed(pipeline, "price BIGINT", "price BIGNIT")
+    _, _, err = run("check", path)
+    assert err.startswith("[BAD_SCHEMA]")
+    assert "of the schema\n" in err
+    assert "SQL" not in err
+
+
+def test_unknown_functions_are_found_unless_they_are_listed_as_udfs(pipeline: Path) -> None:
+    path = changed(pipeline, "max(price)", "summ(price)")
+    code, _, err = run("check", path)
+    assert (code, err.splitlines()[0]) == (2, "[UNKNOWN_FUNCTION] there is no function `summ`")
+    assert "hint: nearest: sum" in err
+    pipeline.write_text(
+        pipeline.read_text().replace("summ(price)", "max(summ(price))") + '\n[spark]\nfunctions = ["Summ"]\n'
+    )
+    assert run("check", path)[0] == 0
+
+
 def test_sql_error_on_a_later_line(pipeline: Path) -> None:
     path = changed(pipeline, "'ss', 10)", "'sec', 10)")
     code, _, err = run("check", path)

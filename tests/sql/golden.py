@@ -30,6 +30,7 @@ CATALOG = Catalog(
         "cats": parse_schema("auction BIGINT, cat STRING"),
         "open_table": None,
     },
+    has_function={"my_udf", "f"}.__contains__,
 )
 
 

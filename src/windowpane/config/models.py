@@ -236,6 +236,9 @@ class SparkSettings(Settings):
     config: OptionMap = Field(default_factory=dict, description="Spark configuration by its own names.")
     packages: Texts = Field(default=(), description="Maven coordinates to fetch: group:artifact:version.")
     jars: Texts = Field(default=(), description="Jar files to load, relative to pipeline.toml.")
+    functions: Texts = Field(
+        default=(), description="Names of UDFs that the Spark session has and queries call. Spark's own are known."
+    )
 
     @field_validator("config", mode="after")
     @classmethod

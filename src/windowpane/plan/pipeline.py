@@ -29,7 +29,10 @@ def pipeline_catalog(config: PipelineConfig) -> Catalog:
     """What the pipeline's queries can name."""
     streams = {name: _schema(config, f"streams.{name}", stream) for name, stream in config.streams.items()}
     tables = {name: _schema(config, f"tables.{name}", table) for name, table in config.tables.items()}
-    return Catalog(streams, tables)
+    registered = {name.lower() for name in config.spark.functions}
+    # Extensions bring functions that only the running session can list.
+    extended = "spark.sql.extensions" in config.spark.config
+    return Catalog(streams, tables, lambda name: extended or name in registered)
 
 
 def stream_catalog(streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Catalog:

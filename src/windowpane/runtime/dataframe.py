@@ -23,6 +23,7 @@ from windowpane.spark.far import SIDE
 from windowpane.spark.session import prepare_session
 from windowpane.spark.unpacking import SideDocuments
 from windowpane.sql import Catalog, bind, parse_schema
+from windowpane.sql.query import BoundQuery
 
 FRAME = "frame"
 """Key of a stream's settings that holds a DataFrame, in place of `format` and `path`."""
@@ -65,7 +66,8 @@ def sql(
     frames, settings = _streams(streams)
     static = dict(tables or {})
     given = _options(options or {})
-    plan = _plan(query, settings, static, given, transform or {})
+    catalog = _catalog(spark, settings, static)
+    plan = _plan(bind(query, catalog), settings, given, transform or {})
     shards = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     prepare_session(spark, shards)
 
@@ -116,21 +118,19 @@ def _options(mapping: Mapping[str, Any]) -> Options:
     return options
 
 
-def _plan(
-    query: str,
-    streams: dict[str, Stream],
-    tables: dict[str, DataFrame],
-    options: Options,
-    transform: Mapping[str, Any],
-) -> Plan:
+def _catalog(spark: SparkSession, streams: dict[str, Stream], tables: dict[str, DataFrame]) -> Catalog:
     schemas = {name: source_schema(stream) for name, stream in streams.items()}
-    bound = bind(query, Catalog(schemas, {name: parse_schema(_ddl(table)) for name, table in tables.items()}))
+    static = {name: parse_schema(_ddl(table)) for name, table in tables.items()}
+    return Catalog(schemas, static, spark.catalog.functionExists)
+
+
+def _plan(bound: BoundQuery, streams: dict[str, Stream], options: Options, transform: Mapping[str, Any]) -> Plan:
     if bound.order_by or bound.limit is not None:
         raise PlanError(
             "ORDER_IN_DATAFRAME",
             "ORDER BY and LIMIT per window need sinks of windowpane's own",
             "leave them out and order in the job's foreachBatch, or run the query with windowpane.Pipeline",
-            sql=query,
+            sql=bound.text,
         )
     return plan_query(bound, streams, options, parse_transform(transform), name="query")
 

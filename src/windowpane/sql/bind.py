@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from windowpane.errors import Span, nearest
 from windowpane.sql.aggregates import aggregate_name
+from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions
@@ -43,6 +44,7 @@ def bind(sql: str, catalog: Catalog) -> BoundQuery:
 class _Binder:
     def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
         self.stmt, self.source = stmt, stmt.source
+        refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
         self.from_: BoundRelation = bind_relation(stmt.source, stmt.from_, stmt.joins, catalog)
         self.rows = RowExpressions(stmt.source, self.from_.scope, dict(self.from_.scope.types()))
         self.out = OutputBinder(stmt.source, self.rows, stmt.window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -25,6 +25,8 @@ class Catalog:
 
     streams: Mapping[str, Schema] = field(default_factory=dict)
     tables: Mapping[str, Schema] = field(default_factory=dict)
+    has_function: Callable[[str], bool] = lambda _: False
+    """Whether the user has registered a function of this name (lower case) with Spark."""
 
 
 KAFKA_COLUMNS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -53,6 +54,14 @@ class SelectStmt:
     limit_span: Span | None = None
     watermark: Watermark | None = None
     emit: Emit | None = None
+
+    def trees(self) -> Iterator[exp.Expr]:
+        """All syntax trees of the statement, those of its window included."""
+        window = self.window
+        given = (window.on, *window.partition_by, window.when, window.open, window.emit) if window else ()
+        ordered = (key.expr for key in self.order_by)
+        parts = (*self.projections, self.from_, *self.joins, self.where, *self.group_by_exprs, self.having, *ordered)
+        return (tree for tree in (*parts, *given) if tree is not None)
 
     def describe(self) -> list[str]:
         """Lines for goldens: the window and the group keys, in order."""

@@ -1,0 +1,52 @@
+"""The names of functions that a query may call, so that a misspelt one is found without Spark."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from windowpane.core import accumulators
+from windowpane.errors import SqlError
+from windowpane.sql.functions import UNIT_FUNCTIONS
+from windowpane.sql.source import SourceText
+from windowpane.sql.window_functions import FLINK_AUXILIARY, SIGNATURES
+
+FILE = Path(__file__).with_name("spark_functions.txt")
+"""Spark's own functions, one name a line. `scripts/spark_functions.py` writes it, and a Spark test compares it."""
+
+HasFunction = Callable[[str], bool]
+
+
+def spark_functions(spark: Any) -> list[str]:
+    """The functions of a Spark session that are called by a name, without those that a user registered."""
+    rows = spark.sql("SHOW SYSTEM FUNCTIONS").collect()
+    return sorted({str(row[0]) for row in rows if str(row[0]).isidentifier()})
+
+
+@cache
+def known_functions() -> frozenset[str]:
+    """Spark's functions, our aggregates and windows, and the spellings that are refused with a message of their own."""
+    names = FILE.read_text(encoding="utf-8").split()
+    return frozenset((*names, *accumulators.names(), *SIGNATURES, *FLINK_AUXILIARY, *UNIT_FUNCTIONS))
+
+
+def refuse_unknown_functions(source: SourceText, trees: Iterable[exp.Expr], registered: HasFunction) -> None:
+    """Refuse the first call of a function that neither Spark nor the user has."""
+    for tree in trees:
+        for call in tree.find_all(exp.Anonymous):
+            # Spark alone knows the functions of its catalogs: `db.f(x)`.
+            name = call.name.lower() if isinstance(call.this, exp.Identifier) else str(call.this).lower()
+            if not isinstance(call.parent, exp.Dot) and name not in known_functions() and not registered(name):
+                raise _unknown(source, call, name)
+
+
+def _unknown(source: SourceText, call: exp.Expr, name: str) -> SqlError:
+    close = difflib.get_close_matches(name, sorted(known_functions()), n=3, cutoff=0.6)
+    meant = f"nearest: {', '.join(close)}; " if close else ""
+    hint = f"{meant}list the names of UDFs as `functions` in [spark]"
+    return source.error("UNKNOWN_FUNCTION", f"there is no function `{name}`", hint, at=call)
