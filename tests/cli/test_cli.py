@@ -134,6 +134,19 @@ def test_unknown_functions_are_found_unless_they_are_listed_as_udfs(pipeline: Pa
     assert run("check", path)[0] == 0
 
 
+def test_a_missing_folder_is_a_warning_of_check_and_an_error_of_run(pipeline: Path) -> None:
+    code, out, _ = run("check", str(pipeline))
+    assert code == 0
+    assert "warning: [PATH_NOT_FOUND] stream `bids`: there is no file or folder `data`\n" in out
+    assert run_json("check", str(pipeline))[1]["warnings"][0]["key"] == "streams.bids.path"
+    code, _, err = run("run", str(pipeline))
+    assert code == 2
+    assert "[PATH_NOT_FOUND] stream `bids`: there is no file or folder `data`" in err
+    assert not (pipeline.parent / "data").exists()
+    path = changed(pipeline, 'path = "data"', 'path = "data"\ncreate = true')
+    assert "warning" not in run("check", path)[1]
+
+
 def test_sql_error_on_a_later_line(pipeline: Path) -> None:
     path = changed(pipeline, "'ss', 10)", "'sec', 10)")
     code, _, err = run("check", path)

@@ -16,6 +16,8 @@ from windowpane.config.example import example_data
 from windowpane.config.schema import json_schema, render_schema
 from windowpane.config.settings import Settings
 from windowpane.errors import ConfigError
+from windowpane.plan.explain import SECTIONS, explain
+from windowpane.plan.pipeline import plan_pipeline
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -122,6 +124,15 @@ def test_the_commented_lines_of_the_example_are_valid_too() -> None:
     assert set(config.sinks) == {"results", "dlq", "alerts", "warehouse"}
     assert config.transforms["hot"].dedupe is not None
     assert config.tables["auctions"].format == "parquet"
+
+
+@pytest.mark.parametrize("folder", [None, DOCS.parent / "examples" / "hot_items"])
+def test_the_first_example_is_the_fast_one(folder: Path | None, tmp_path: Path) -> None:
+    if folder is None:
+        write_example(tmp_path)
+    (plan,) = plan_pipeline(load_pipeline((folder or tmp_path) / "pipeline.toml", env={}))
+    assert plan.scan is not None
+    assert "by auction" in str(explain(plan, SECTIONS))
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -234,15 +234,27 @@ def init(
         out.write("\n".join([*(f"wrote {path}" for path in written), *steps]))
 
 
-@app.command(epilog="Example:\n\n  windowpane schema > windowpane.schema.json")
-def schema(*, debug: Debug = False) -> None:
-    """Print the JSON schema of pipeline.toml, for editors."""
-    with reporting(as_json=False, debug=debug) as out:
-        import json  # noqa: PLC0415
+@app.command(
+    epilog="Examples:\n\n  windowpane schema data/bids\n\n  windowpane schema > windowpane.schema.json",
+)
+def schema(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE_OR_FOLDER]...", help="Sample files: JSON, CSV, parquet or Arrow."),
+    ] = None,
+    *,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="How many rows of each file to read.")] = 1000,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Print the schema of sample files, to paste into pipeline.toml, with the values that do not fit.
 
-        from windowpane.config.schema import json_schema  # noqa: PLC0415
+    Without files: print the JSON schema of pipeline.toml, for editors.
+    """
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.schema import print_schema  # noqa: PLC0415
 
-        out.write(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        out.write(print_schema(files or (), rows, as_json=as_json))
 
 
 @app.command(

@@ -9,7 +9,7 @@ from windowpane.cli.figures import text_width
 from windowpane.config import find_pipeline, load_pipeline
 from windowpane.plan.build import Plan
 from windowpane.plan.explain import render_json
-from windowpane.plan.pipeline import plan_pipeline
+from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.plan.summary import summarize
 
 
@@ -17,9 +17,13 @@ def check_pipeline(path: Path | None, transform: str | None, *, as_json: bool) -
     """The text to print; raises the error that the pipeline has."""
     config = load_pipeline(path or find_pipeline())
     plans = plan_pipeline(config, transform)
+    # The data may be on another machine, so this is no error here; `run` refuses it.
+    warnings = list(missing_paths(config, plans))
     if as_json:
-        return config.redact(render_json({"file": config.file, "transforms": [_as_dict(plan) for plan in plans]}))
+        found = {"file": config.file, "transforms": [_as_dict(plan) for plan in plans]}
+        return config.redact(render_json(found | {"warnings": [warning.as_dict() for warning in warnings]}))
     blocks = [f"{config.file} is fine.", *(_as_text(plan) for plan in plans)]
+    blocks += [f"warning: {warning.render()}" for warning in warnings]
     return config.redact("\n\n".join(blocks))
 
 

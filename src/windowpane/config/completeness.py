@@ -18,6 +18,8 @@ from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
 
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})
+UNTYPED_FORMATS = frozenset({"json", "csv"})
+"""Formats whose files say nothing of types: one odd value would change the type of its column."""
 _SINK_OPTIONS = {"kafka": ("kafka.bootstrap.servers", "topic"), "postgres": ("url", "table")}
 _POSTGRES_OPTIONS = frozenset({"url", "table", "user", "password"})
 _POSTGRES_URL = re.compile(r"(jdbc:)?postgres(ql)?://|\s*\w+\s*=")
@@ -97,8 +99,12 @@ class _Completeness:
         if source.format is None:
             hint = "any Spark source: json, csv, parquet, kafka, rate, delta, …"
             self._add("MISSING_KEY", f"`{key}` needs the key `format`", hint, f"{key}.format")
-        elif source.format in FILE_FORMATS and not (source.path or "path" in source.options):
+            return
+        if source.format in FILE_FORMATS and not (source.path or "path" in source.options):
             self._needs(key, "path", source.format)
+        if source.format in UNTYPED_FORMATS and source.schema_ is None:
+            hint = f"`windowpane schema {source.path or 'FILE'}` prints one to paste, from the files that are there"
+            self._needs(key, "schema", source.format, hint)
 
     def kafka_stream(self, key: str, stream: Stream) -> None:
         if stream.format != "kafka":
@@ -130,9 +136,9 @@ class _Completeness:
             message = f"`{key}.options.url` is no address of a PostgreSQL database"
             self._add("BAD_URL", message, hint, f"{key}.options.url")
 
-    def _needs(self, key: str, missing: str, format_: str) -> None:
+    def _needs(self, key: str, missing: str, format_: str, hint: str | None = None) -> None:
         message = f"`{key}` needs the key `{missing}`, because its format is {format_}"
-        self._add("MISSING_KEY", message, None, f"{key}.{missing}")
+        self._add("MISSING_KEY", message, hint, f"{key}.{missing}")
 
     def transform(self, key: str, transform: Transform) -> str:
         if not transform.sinks:

@@ -5,6 +5,7 @@ Every field's description is what editors and docs show.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -63,6 +64,11 @@ class Stream(Source):
     """A source of rows without end."""
 
     eventtime: StreamEventtime | None = Field(default=None, description="Where the rows carry their event time.")
+    create: bool = Field(
+        default=False,
+        description="true: create the folder `path` where it does not exist, and wait for files. false: a missing "
+        "folder is an error.",
+    )
     scan: Literal["auto", "columnar", "spark"] = Field(
         default="auto",
         description="Who reads parquet, Arrow and JSON files, and decodes the JSON of Kafka records. columnar: workers "
@@ -75,6 +81,11 @@ class Stream(Source):
         description="How long a line of a JSON file or the JSON value of a Kafka record may be. A longer one is an "
         "error row (decode_error).",
     )
+
+    def lacks_folder(self, path: str) -> bool:
+        """Whether `path`, resolved, is a local one that does not exist and shall not be created."""
+        elsewhere = ":" in path or any(char in path for char in "*?[{")
+        return not (self.create or elsewhere or Path(path).exists())
 
 
 class Table(Source):

@@ -82,7 +82,7 @@ def open_stream(
         reader = reader.option("allowSingleQuotes", "false")  # as everyone else reads JSON
     path = resolved(stream.path, base)
     if format_name in FILES:
-        _make_folder(path)
+        _make_folder(stream, path)
     if format_name in FILES and not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
     if format_name == KAFKA:
@@ -107,7 +107,7 @@ def list_files(
     Of what this format can tell of a file its content is not asked for, so no file is opened.
     """
     path = resolved(stream.path, base)
-    _make_folder(path)
+    _make_folder(stream, path)
     options = limits.options(stream) | reading.options(name)
     reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**options)
     return reading.select(reader.load(path)).select("path")
@@ -124,14 +124,14 @@ def open_records(
     return kafka.raw(_with_stamp(kafka.load(reader, spark, name, stream), KAFKA if stamped else ""), stream, own)
 
 
-def _make_folder(path: str | None) -> None:
-    """A stream may wait for its first file."""
-    if (
-        path is not None
-        and "://" not in path
-        and not path.startswith("file:")
-        and not any(char in path for char in "*?[")
-    ):
+def _make_folder(stream: Stream, path: str | None) -> None:
+    """Create the folder that a stream waits for, where it asks for that."""
+    if path is None:
+        return
+    if stream.lacks_folder(path):
+        hint = "correct the path, or set create = true to create the folder and wait for files"
+        raise ConfigError("PATH_NOT_FOUND", f"there is no file or folder `{path}`", hint)
+    if stream.create and ":" not in path and not any(char in path for char in "*?[{"):
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
@@ -150,6 +150,11 @@ def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
 
 def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | None) -> StructType:
     """The schema of the files that are there: a streaming reader does not look for itself."""
+    if stream.format in TEXT_FILES:
+        raise ConfigError(
+            "MISSING_KEY", f"stream `{name}` needs a schema, because its format is {stream.format}",
+            f"`windowpane schema {stream.path or 'FILE'}` prints one to paste", key=f"streams.{name}.schema",
+        )  # fmt: skip
     try:
         return spark.read.format(stream.format or "").options(**stream.spark_options).load(path).schema
     except AnalysisException as unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,16 @@ def plan_pipeline(
     catalog = pipeline_catalog(config)
     chosen = {name: each for name, each in config.transforms.items() if only in (None, name)}
     return tuple(_plan_transform(config, name, each, catalog, registry) for name, each in chosen.items())
+
+
+def missing_paths(config: PipelineConfig, plans: Sequence[Plan]) -> Iterator[ConfigError]:
+    """An error for each stream that the plans read from a folder that does not exist."""
+    for name in dict.fromkeys(stream.name for plan in plans for stream in plan.query.relation.streams):
+        stream = config.streams[name]
+        if stream.path is not None and stream.lacks_folder(config.resolve(stream.path)):
+            message = f"stream `{name}`: there is no file or folder `{stream.path}`"
+            hint = "correct the path, or set create = true to create the folder and wait for files"
+            yield config.error("PATH_NOT_FOUND", message, hint, key=f"streams.{name}.path")
 
 
 def pipeline_catalog(config: PipelineConfig) -> Catalog:

@@ -30,7 +30,7 @@ from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
-from windowpane.plan.pipeline import plan_pipeline
+from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.runtime.checkpoint import Checkpoint, RunLock, open_plans
 from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
@@ -121,6 +121,8 @@ class Pipeline:
 
     def start(self, spark: SparkSession | None = None, *, watch: Watch | None = None) -> RunningPipeline:
         """Start all transforms. `watch` hears of every finished micro-batch."""
+        for missing in missing_paths(self.config, self.plans):
+            raise missing
         lock = RunLock(open_folder(self.config))
         lock.acquire()
         Requests(self.folder).forget()
