@@ -271,6 +271,60 @@ def test_command_completes(folder: Path) -> None:
     assert (folder / "good.slt").read_text() == HOLDING
 
 
+PIPELINE = """
+[streams.other]
+format = "json"
+path = "other"
+schema = "x STRING"
+[streams.s]
+format = "json"
+path = "data"
+schema = "ts BIGINT, k STRING, a BIGINT"
+eventtime = { column = "ts", type = "unixtimestamp_ms" }
+[streams.rows]
+format = "parquet"
+path = "rows"
+[options]
+eventtime = { enabled = true, late_tolerance = "2s" }
+[transforms.totals]
+sql = "SELECT window_start, k, sum(a) AS total FROM s GROUP BY tumblingwindow('ss', 10), k"
+sink = "out"
+allowed_lateness = "1s"
+side_output = { late = { sink = "out" } }
+[sinks.out]
+format = "console"
+"""
+
+
+def test_a_file_can_name_a_transform_of_a_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    (tmp_path / "tests").mkdir()
+    path = tmp_path / "tests" / "x.slt"
+    named = "# why\npipeline ../pipeline.toml transform totals\n"
+    path.write_text(named + STEPS + "expect watermark 8s\nend\nexpect rows\n  window_start | k | total\n"
+                    "  0s | x | 1\n  0s | y | 2\n  10s | x | 4\n")  # fmt: skip
+    assert run(str(path), "--mode", "all") == (0, "1 file: 1 hold\n")
+    path.write_text("# why\noptions\n  eventtime.late_tolerance = '0s'\n" + named.partition("\n")[2] + STEPS
+                    + "expect watermark 10s\n")  # fmt: skip
+    assert run(str(path)) == (0, "1 file: 1 hold\n")
+    path.write_text(path.read_text().replace("10s\n", "11s\n"))
+    assert golden.complete(path)
+    assert "pipeline ../pipeline.toml transform totals\n" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [("pipeline", "names no transform"), ("pipeline p.toml transform x", "there is no file"),
+     ("pipeline pipeline.toml transform total", "no transform `total`")],
+)  # fmt: skip
+def test_a_transform_that_cannot_be_named(tmp_path: Path, written: str, message: str) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    with pytest.raises(ConfigError) as raised:
+        golden.parse_golden(f"# why\n{written}\n", str(tmp_path / "x.slt"))
+    assert (raised.value.code, raised.value.line) == ("BAD_GOLDEN", 2)
+    assert message in raised.value.message
+
+
 def page_examples(language: str) -> list[str]:
     page = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

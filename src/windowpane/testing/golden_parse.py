@@ -11,6 +11,7 @@ from windowpane.errors import ConfigError, WindowpaneError, nearest
 from windowpane.sql import parse_schema
 from windowpane.testing.golden_expect import parse_expected
 from windowpane.testing.golden_model import VERBS, Golden, Step, StreamDeclaration, Verb
+from windowpane.testing.golden_pipeline import take_pipeline
 from windowpane.testing.golden_rows import BadLineError, parse_rows, to_inputs
 from windowpane.testing.golden_sections import Section, split_sections
 from windowpane.testing.golden_values import Instant, parse_instant
@@ -60,7 +61,9 @@ class _Parser:
             reader(section)
         if not self._golden.sql:
             raise BadLineError(
-                len(self._golden.lines), "there is no query", "add `query` with the SQL indented below it"
+                len(self._golden.lines),
+                "there is no query",
+                "add `query` with the SQL below it, or `pipeline FILE transform NAME`",
             )
         self._check_refusal()
         return self._golden
@@ -69,6 +72,7 @@ class _Parser:
         declarations = {
             "stream": self._stream, "table": self._table, "options": self._options, "transform": self._transform,
             "manual": self._manual, "now": self._now, "cuttable": self._cuttable, "query": self._query,
+            "pipeline": self._pipeline,
         }  # fmt: skip
         return {**declarations, **dict.fromkeys(VERBS, self._step), "expect": self._expect}
 
@@ -135,6 +139,9 @@ class _Parser:
         self._golden.query_place = section.place
         if not self._golden.sql:
             raise BadLineError(section.line.number, "the query is empty", "write the SQL indented below `query`")
+
+    def _pipeline(self, section: Section) -> None:
+        take_pipeline(self._golden, section)
 
     def _step(self, section: Section) -> None:
         verb = next(verb for verb in VERBS if verb == section.keyword)
