@@ -260,6 +260,7 @@ def schema(
 @app.command(
     "test",
     epilog="Examples:\n\n  windowpane test tests/\n\n  windowpane test hot_items.slt --mode all\n\n"
+    "  windowpane test hot_items.slt --spark\n\n"
     "  windowpane test hot_items.slt --complete && git diff hot_items.slt",
 )
 def run_golden_files(
@@ -273,13 +274,20 @@ def run_golden_files(
     complete: Annotated[
         bool, typer.Option("--complete", help="Rewrite what the files expect to what they get, for review.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Run on a local Spark, for expressions that only Spark evaluates.")
+    ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Run queries on rows from golden files, without Spark, and compare with what the files expect."""
+    """Run queries on rows from golden files, without Spark unless --spark is given, and compare with the files."""
     with reporting(as_json=as_json, debug=debug) as out:
-        from windowpane.cli.goldens import complete_goldens, run_goldens  # noqa: PLC0415
+        from windowpane.cli.goldens import complete_goldens, run_goldens, run_goldens_on_spark  # noqa: PLC0415
 
+        if spark:
+            report, code = run_goldens_on_spark(files, mode, complete=complete, as_json=as_json)
+            out.write(report)
+            raise typer.Exit(code)
         if complete:
             out.write(complete_goldens(files, as_json=as_json))
             return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from windowpane.errors import ConfigError, nearest
 from windowpane.testing import golden
 from windowpane.testing.golden import MODES, Mode, Verdict
+from windowpane.testing.golden_compare import Difference
+from windowpane.testing.golden_model import Golden
 
 DIFFERS, UNREADABLE = 1, 2
 """Exit codes: a file does not hold, a file cannot be read."""
@@ -17,7 +19,23 @@ DIFFERS, UNREADABLE = 1, 2
 def run_goldens(paths: Sequence[Path], mode: str, *, as_json: bool) -> tuple[str, int]:
     """The report on all files, and the exit code."""
     modes = _modes(mode)
-    verdicts = [verdict for path in golden.find(paths) for verdict in _judge(path, modes)]
+    return _report([verdict for path in golden.find(paths) for verdict in _judge(path, modes)], as_json=as_json)
+
+
+def run_goldens_on_spark(paths: Sequence[Path], mode: str, *, complete: bool, as_json: bool) -> tuple[str, int]:
+    """The same on a local Spark, as written."""
+    if mode != "as-written" or complete:
+        option = "--complete" if complete else f"--mode {mode}"
+        raise ConfigError("BAD_OPTION", f"{option} and --spark exclude each other", "leave one of them out")
+    files = golden.find(paths)
+    from windowpane.runtime.golden_spark import differences_on_spark, golden_session  # noqa: PLC0415
+
+    with golden_session() as spark:
+        verdicts = [_judge_with(path, lambda read: differences_on_spark(read, spark)) for path in files]
+    return _report(verdicts, as_json=as_json)
+
+
+def _report(verdicts: Sequence[Verdict], *, as_json: bool) -> tuple[str, int]:
     unreadable = any(verdict.unreadable for verdict in verdicts)
     code = UNREADABLE if unreadable else DIFFERS if not all(verdict.holds for verdict in verdicts) else 0
     return (_as_json(verdicts) if as_json else _as_text(verdicts)), code
@@ -46,6 +64,13 @@ def _judge(path: Path, modes: Sequence[Mode]) -> list[Verdict]:
         return golden.check(golden.read_golden(path), modes)
     except ConfigError as error:
         return [Verdict(str(path), modes[0], unreadable=error)]
+
+
+def _judge_with(path: Path, differences: Callable[[Golden], Sequence[Difference]]) -> Verdict:
+    try:
+        return Verdict(str(path), "as-written", tuple(differences(golden.read_golden(path))))
+    except ConfigError as error:
+        return Verdict(str(path), "as-written", unreadable=error)
 
 
 def _as_text(verdicts: Sequence[Verdict]) -> str:

@@ -1,0 +1,69 @@
+"""`windowpane test --spark`: golden files on real Spark, for expressions that the harness refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from windowpane.cli.goldens import run_goldens_on_spark
+from windowpane.errors import ConfigError
+from windowpane.runtime.golden_spark import differences_on_spark
+from windowpane.testing import golden
+
+FILE = """# Names that sound alike are one group; only Spark has soundex.
+stream s: ts BIGINT, k STRING, a BIGINT
+  eventtime = { column = "ts", type = "unixtimestamp_ms" }
+options
+  eventtime.enabled = true
+query
+  SELECT window_start, soundex(k) AS s, sum(a) AS total FROM s GROUP BY tumblingwindow('ss', 10), soundex(k)
+push
+  ts  | k      | a
+  1s  | Robert | 1
+  2s  | Rupert | 2
+  10s | x      | 4
+expect rows
+  window_start | s    | total
+  0s           | R163 | 3
+expect watermark 10s
+expect accounting in 3, aggregated 3
+restart
+push
+  ts | k      | a
+  3s | Robert | 1
+expect side
+  kind | event_time | original_event.k
+  late | 3s         | Robert
+end
+expect rows
+  window_start | s    | total
+  10s          | X000 | 4
+"""
+
+
+def test_a_file_that_only_spark_can_run(spark: SparkSession) -> None:
+    read = golden.parse_golden(FILE, "x.slt")
+    assert "UNSUPPORTED_IN_HARNESS" in golden.check(read)[0].render()
+    assert differences_on_spark(read, spark) == []
+    wrong = golden.parse_golden(FILE.replace("R163 | 3", "R163 | 4"), "x.slt")
+    (difference,) = differences_on_spark(wrong, spark)
+    assert "+ 0s           | R163 | 3" in difference.lines
+    refused = golden.parse_golden(
+        FILE.partition("push")[0].replace("'ss'", "'xx'") + "expect error UNKNOWN_UNIT\n", "x"
+    )
+    assert differences_on_spark(refused, spark) == []
+
+
+@pytest.mark.parametrize("step", ["watermark 5s", "clock +5s", "push at 5s", "push shard 1", "end\nreplay"])
+def test_steps_that_need_a_clock_or_a_watermark_set_by_hand(spark: SparkSession, step: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        differences_on_spark(golden.parse_golden(FILE + step + "\n", "x.slt"), spark)
+    assert refused.value.code == "UNSUPPORTED_ON_SPARK"
+
+
+def test_options_that_exclude_each_other() -> None:
+    for mode, complete in (("all", False), ("as-written", True)):
+        with pytest.raises(ConfigError, match="exclude each other"):
+            run_goldens_on_spark([Path()], mode, complete=complete, as_json=False)
