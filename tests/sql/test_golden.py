@@ -56,7 +56,8 @@ def test_every_refusal_is_recorded_and_documented() -> None:
     seen = {code for case in cases for code in re.findall(r"^\[(\w+)\]", case.expected)}
     documented = set(re.findall(r"^\| `([A-Z_]+)` \|", REFERENCE.read_text(), re.MULTILINE))
     assert seen == documented - TESTED_ELSEWHERE
-    raised = set(re.findall(r'[Ee]rror\(\s*"([A-Z_]+)"', "".join(path.read_text() for path in SOURCES.glob("*.py"))))
+    queries = [path for path in SOURCES.glob("*.py") if path.name != "sampling.py"]  # which reads files, not queries
+    raised = set(re.findall(r'[Ee]rror\(\s*"([A-Z_]+)"', "".join(path.read_text() for path in queries)))
     assert raised - {"BAD_EXPRESSION"} <= documented
 
 

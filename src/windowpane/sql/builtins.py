@@ -11,10 +11,11 @@ from typing import Any
 from sqlglot import exp
 
 from windowpane.core import accumulators
+from windowpane.core.windows import KINDS
 from windowpane.errors import SqlError
 from windowpane.sql.functions import UNIT_FUNCTIONS
 from windowpane.sql.source import SourceText
-from windowpane.sql.window_functions import FLINK_AUXILIARY, SIGNATURES
+from windowpane.sql.window_functions import FLINK_AUXILIARY, signature
 
 FILE = Path(__file__).with_name("spark_functions.txt")
 """Spark's own functions, one name a line. `scripts/spark_functions.py` writes it, and a Spark test compares it."""
@@ -32,7 +33,8 @@ def spark_functions(spark: Any) -> list[str]:
 def known_functions() -> frozenset[str]:
     """Spark's functions, our aggregates and windows, and the spellings that are refused with a message of their own."""
     names = FILE.read_text(encoding="utf-8").split()
-    return frozenset((*names, *accumulators.names(), *SIGNATURES, *FLINK_AUXILIARY, *UNIT_FUNCTIONS))
+    windows = [f"{kind}window" for kind in KINDS]
+    return frozenset((*names, *accumulators.names(), *windows, *FLINK_AUXILIARY, *UNIT_FUNCTIONS))
 
 
 def refuse_unknown_functions(source: SourceText, trees: Iterable[exp.Expr], registered: HasFunction) -> None:
@@ -41,7 +43,8 @@ def refuse_unknown_functions(source: SourceText, trees: Iterable[exp.Expr], regi
         for call in tree.find_all(exp.Anonymous):
             # Spark alone knows the functions of its catalogs: `db.f(x)`.
             name = call.name.lower() if isinstance(call.this, exp.Identifier) else str(call.this).lower()
-            if not isinstance(call.parent, exp.Dot) and name not in known_functions() and not registered(name):
+            known = isinstance(call.parent, exp.Dot) or name in known_functions() or signature(name) is not None
+            if not known and not registered(name):
                 raise _unknown(source, call, name)
 
 
