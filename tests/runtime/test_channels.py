@@ -237,3 +237,16 @@ def test_a_damaged_file_is_set_aside_and_what_is_behind_it_is_delivered(
     assert len(said) == 6
     assert "000000000000-2.side.damaged" in said[0]
     assert (folder / "notes.side").exists()
+
+
+def test_deliveries_are_counted_over_restarts_and_each_batch_once(make: Make) -> None:
+    first = make(Taking())
+    hand_over(first, 0)
+    assert first.settle(10) == 0
+    first.close()
+    again = make(Taking())
+    assert again.told()["delivered"] == 2
+    hand_over(again, 0)  # replayed: it was not committed
+    hand_over(again, 1, 3)
+    assert again.settle(10) == 0
+    assert again.told()["delivered"] == 5

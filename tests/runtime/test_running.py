@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,28 +183,3 @@ def test_a_format_that_spark_does_not_know_is_found_at_the_start(
     assert (refused.value.code, refused.value.exit_code) == ("UNKNOWN_FORMAT", 2)
     for known in ("orc", "noop", "text"):
         SparkFormatSink("results", known, None, {}).open(spark, identified=False)
-
-
-UNACTIVATED = """
-import sys, windowpane as wp
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-spark.conf.set("spark.sql.shuffle.partitions", "1")
-rows = spark.readStream.schema("v BIGINT").json(sys.argv[1] + "/in")
-found = wp.sql(spark, "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 1)", {"s": rows})
-writer = found.writeStream.format("noop").option("checkpointLocation", sys.argv[1] + "/state")
-writer.trigger(availableNow=True).start().awaitTermination()
-print("fine")
-"""
-
-
-def test_sql_in_an_environment_that_is_not_activated(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "VIRTUAL_"))}
-    (tmp_path / "python3").write_text("#!/bin/sh\necho no windowpane here >&2\nexit 1\n", encoding="utf-8")
-    (tmp_path / "python3").chmod(0o755)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.json").write_text('{"v": 1}', encoding="utf-8")
-    environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
-    command = [sys.executable, "-c", UNACTIVATED, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=True)
-    assert done.stdout.strip() == "fine"

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from windowpane.spark.workers import DAEMON, quick_workers
+from windowpane.spark.workers import DAEMON, quick_workers, use_own_interpreter
 
 
 def _path(python: str, given: str) -> list[str]:
@@ -40,3 +42,18 @@ def test_not_on_other_machines_nor_against_what_the_user_says(
         monkeypatch.setenv("PYSPARK_PYTHON", told)
     with quick_workers(master) as settings:
         assert (settings, os.environ["PYSPARK_PYTHON"]) == ({}, told or sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("master", "told", "used"),
+    [("local[2]", None, sys.executable), ("local[2]", "mine", "python3"), ("yarn", None, "python3")],
+)
+def test_a_users_session_runs_the_drivers_interpreter(
+    monkeypatch: pytest.MonkeyPatch, master: str, told: str | None, used: str
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if told is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", told)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec="python3"))
+    use_own_interpreter(session)
+    assert session.sparkContext.pythonExec == used

@@ -81,7 +81,7 @@ FIGURES = (
         "side_rows_dropped", "Side rows beyond a channel's rate limit or room.",
         _by(lambda d: d["sums"].get("dropped", {})), ("kind",), counts=True,
     ),
-    Figure("side_rows_delivered", "Side rows that a sink has taken, in this process.", _of_sinks("delivered"),
+    Figure("side_rows_delivered", "Side rows that a sink has taken.", _of_sinks("delivered"),
            ("sink",), counts=True),
     Figure("side_rows_waiting", "Side rows that wait for their sink.", _of_sinks("waiting"), ("sink",)),
     Figure("side_sink_up", "1 if the last write to a side sink succeeded.", _of_sinks("up"), ("sink",)),

@@ -54,7 +54,7 @@ class SideChannel:
     def begin(self, last_committed: int) -> None:
         """Take up what an earlier run has left, and start to deliver."""
         self.outbox.forget_after(last_committed)
-        self._waiting = self.outbox.waiting()
+        self._waiting, self._delivered = self.outbox.waiting(), self.outbox.delivered()
         self._thread = threading.Thread(target=self._deliver_all, name=f"side-{self.sink.name}", daemon=True)
         self._thread.start()
 
@@ -178,10 +178,11 @@ class SideChannel:
             )  # fmt: skip
 
     def _note_success(self, batch_id: int) -> None:
-        self.outbox.remove(batch_id)
+        delivered = self.outbox.note_delivered(batch_id, self._waiting.get(batch_id, 0))
         with self._changed:
             back, self._failed_in_a_row, self._error = self._failed_in_a_row, 0, None
-            self._delivered += self._waiting.pop(batch_id, 0)
+            self._waiting.pop(batch_id, None)
+            self._delivered = delivered
             rows = sum(self._waiting.values())
             self._changed.notify_all()
         if back:

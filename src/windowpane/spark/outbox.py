@@ -6,6 +6,7 @@ the next start, under the same batch ids.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ import pyarrow as pa
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import SideRows
 from windowpane.core.wire import pack_frames, unpack_frames
-from windowpane.durable import corrupt, write_whole
+from windowpane.durable import corrupt, read_object, write_whole
 from windowpane.errors import StateError, gist
 
 DAMAGED = ".damaged"
 _NAME = re.compile(r"(\d{12})-(\d+)\.side")
+
+COUNT_FILE = "delivered.json"
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,23 @@ class Outbox:
     def remove(self, batch_id: int) -> None:
         for path in self.folder.glob(f"{batch_id:012}-*.side"):
             path.unlink(missing_ok=True)
+
+    def delivered(self) -> int:
+        """Rows that the sink has taken since the checkpoint began."""
+        return self._counted()[0]
+
+    def note_delivered(self, batch_id: int, rows: int) -> int:
+        """The sink has taken this batch: count it, once though it may come again, and remove it. Gives the count."""
+        total, last = self._counted()
+        if batch_id > last:
+            total += rows
+            write_whole(self.folder / COUNT_FILE, json.dumps({"rows": total, "batch_id": batch_id}))
+        self.remove(batch_id)
+        return total
+
+    def _counted(self) -> tuple[int, int]:
+        found = read_object(self.folder / COUNT_FILE, {"rows": int, "batch_id": int})
+        return (found["rows"], found["batch_id"]) if found else (0, -1)
 
     def forget_after(self, batch_id: int) -> None:
         """Batches after this one were never committed: they come again."""
