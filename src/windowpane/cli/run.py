@@ -62,6 +62,7 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     progress = _progress(options)
     # py4j logs every connection that breaks when Spark stops; what matters reaches the user as an error.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: "/py4j/" not in record.pathname)  # it logs there too
     progress.say("starting Spark …")
     from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415  # after the plan: mistakes need no Spark
 
