@@ -14,6 +14,8 @@ from windowpane.sql import bind, to_duckdb
 
 STREAMS = {"s": parse_stream("s", {"schema": "a BIGINT, b BIGINT, t STRING"})}
 
+TYPES = {"a": "BIGINT", "b": "BIGINT", "t": "STRING"}
+
 
 def project(sql: str) -> PhysicalProject:
     node = find(plan_query(bind(sql, stream_catalog(STREAMS, {})), STREAMS).physical, PhysicalProject)
@@ -27,7 +29,7 @@ def reason(sql: str, a: int, b: int) -> str | None:
     assert error is not None
     found = (
         duckdb.connect()
-        .execute(f"SELECT {to_duckdb(error.text)} FROM (SELECT {a}::BIGINT AS a, {b}::BIGINT AS b)")
+        .execute(f"SELECT {to_duckdb(error.text, TYPES)} FROM (SELECT {a}::BIGINT AS a, {b}::BIGINT AS b)")
         .fetchone()
     )
     assert found is not None
@@ -72,8 +74,8 @@ def test_results_are_guarded_behind_having() -> None:
     node = find(plan_query(bind(sql, stream_catalog(STREAMS, {})), STREAMS).physical, PhysicalFinalProject)
     assert node is not None
     assert node.error is not None
-    text = to_duckdb(node.error.text)
     names = sorted(node.outputs[0].expr.columns)
+    text = to_duckdb(node.error.text, dict.fromkeys(names, "BIGINT"))
     row = ", ".join(f"0::BIGINT AS {name}" for name in names)
     assert duckdb.connect().execute(f"SELECT {text} FROM (SELECT {row})").fetchone() == (None,)
 

@@ -24,13 +24,14 @@ def scan(
     *,
     columns: dict[str, pa.DataType],
     time: EventTimeColumn | None = None,
-    computed: tuple[tuple[str, str, pa.DataType], ...] = (),
+    computed: tuple[tuple[str, str, pa.DataType, bool], ...] = (),
     where: str | None = None,
+    reason: str | None = None,
     format_name: str = "parquet",
 ) -> Scan:
     plain = tuple((f"_{name}", name) for name in columns)
     times = EventTimes((time,)) if time else None
-    return Scan(FileReader(format_name, tuple(columns.items())), Projection(times, plain, computed, where))
+    return Scan(FileReader(format_name, tuple(columns.items())), Projection(times, plain, computed, where, reason))
 
 
 def rows(of: Scan, *paths: Path) -> list[dict[str, object]]:
@@ -66,15 +67,23 @@ def test_in_processing_time_every_row_has_the_time_of_the_batch(tmp_path: Path) 
 
 def test_where_is_a_flag_and_null_is_not_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", v=pa.array([1, 20, None], INT))
-    filtering = scan(columns={"v": INT}, computed=(("_where", '"v" > 10', pa.bool_()),), where="_where")
+    filtering = scan(columns={"v": INT}, computed=(("_where", '"v" > 10', pa.bool_(), False),), where="_where")
     assert [row[c.KEEP] for row in rows(filtering, path)] == [False, True, False]
 
 
 def test_what_cannot_be_computed_is_null_and_its_reason_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", v=pa.array([2**62, 2], INT))
+    path = write(tmp_path / "a.parquet", v=pa.array([2**62, 2, -(2**62) * 2], INT))
     guard = "CASE WHEN \"v\" > 1000 THEN 'overflow' END"
-    doubling = scan(columns={"v": INT}, computed=(("_d", '"v" * 4', INT), ("_error", guard, TEXT)))
-    assert [(row["_d"], row[c.ERROR]) for row in rows(doubling, path)] == [(None, "overflow"), (8, None)]
+    doubling = scan(columns={"v": INT}, computed=(("_d", '"v" * 4', INT, True),), reason=guard)
+    found = [(row["_d"], row[c.ERROR]) for row in rows(doubling, path)]
+    assert found == [(None, "overflow"), (8, None), (None, "evaluation_error")]
+
+
+def test_a_subexpression_that_several_columns_share_stops_no_batch(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", v=pa.array([2**62, 2], INT))
+    shared = (("_a", '"v" * 4', INT, True), ("_b", 'CASE WHEN "v" * 4 > 0 THEN "v" * 4 END', INT, True))
+    found = rows(scan(columns={"v": INT}, computed=shared, reason='CASE WHEN "v" * 4 IS NULL THEN NULL END'), path)
+    assert [(row["_a"], row["_b"], row[c.ERROR]) for row in found] == [(None, None, "evaluation_error"), (8, 8, None)]
 
 
 def test_columns_are_found_in_any_case_and_missing_ones_are_null(tmp_path: Path) -> None:

@@ -1,20 +1,44 @@
-"""Expressions in DuckDB's SQL over Arrow tables. One database in memory for the process: to open one takes long."""
+"""Expressions in DuckDB's SQL over Arrow tables. One database in memory for the process: to open one takes long.
+
+A row on which an expression fails is found without stopping the others: a table is evaluated as it is first, and once
+more with every expression under TRY where that has failed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb.func import PythonUDFType
+
+from windowpane.plan.text_kernels import KERNELS
 
 INPUT = "input"
 """The table that a query reads."""
+_NAIVE = pa.timestamp("us")
+
+
+@dataclass(frozen=True)
+class Item:
+    """An expression of DuckDB, its type in Arrow, and whether it can fail on some row. Picklable."""
+
+    text: str
+    type: pa.DataType
+    fails: bool = False
 
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config={"threads": 1})
+    database = duckdb.connect(":memory:", config={"threads": 1})
+    # A subexpression that several columns share would be evaluated outside of their TRY.
+    database.execute("SET disabled_optimizers = 'common_subexpressions,common_subplan'")
+    for name, kernel in KERNELS.items():
+        database.create_function(f"spark_{name}", kernel, ["VARCHAR"], "VARCHAR", type=PythonUDFType.ARROW)
+    return database
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -34,10 +58,50 @@ def query(connection: duckdb.DuckDBPyConnection, sql: str, table: pa.Table) -> p
     return result
 
 
-def compute(connection: duckdb.DuckDBPyConnection, items: Mapping[str, str], table: pa.Table) -> pa.Table:
-    """Each named expression over the rows of `table`. One that fails on a row is NULL there."""
-    texts = ", ".join(f"TRY({text}) AS {quoted(name)}" for name, text in items.items())
-    return query(connection, f"SELECT {texts} FROM {INPUT}", table)
+def evaluate(
+    connection: duckdb.DuckDBPyConnection, items: Mapping[str, Item], table: pa.Table
+) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """Each named expression over the rows of `table`, and for those that fail on a row, where (the value is NULL)."""
+    rows = _in_utc(table)
+    try:
+        found = _selected(connection, {name: item.text for name, item in items.items()}, rows)
+    except duckdb.Error:
+        return _tried(connection, items, rows)
+    return {name: _typed(found.column(name), item.type) for name, item in items.items()}, {}
+
+
+def _tried(
+    connection: duckdb.DuckDBPyConnection, items: Mapping[str, Item], rows: pa.Table
+) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """A value in an envelope: no envelope means that the expression has failed."""
+    texts = {name: f"TRY({{'v': {item.text}}})" if item.fails else item.text for name, item in items.items()}
+    found = _selected(connection, texts, rows)
+    values, failed = {}, {}
+    for name, item in items.items():
+        column = found.column(name).combine_chunks()
+        if item.fails:
+            failed[name] = column.is_null()
+            column = pc.struct_field(column, "v")
+        values[name] = _typed(column, item.type)
+    return values, {name: mask for name, mask in failed.items() if pc.any(mask).as_py()}
+
+
+def _selected(connection: duckdb.DuckDBPyConnection, texts: Mapping[str, str], rows: pa.Table) -> pa.Table:
+    listed = ", ".join(f"{text} AS {quoted(name)}" for name, text in texts.items())
+    return query(connection, f"SELECT {listed} FROM {INPUT}", rows)
+
+
+def _in_utc(table: pa.Table) -> pa.Table:
+    """Instants as their times in UTC, which DuckDB computes with faster, and by no time zone."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            table = table.set_column(index, field.name, table.column(index).cast(_NAIVE))
+    return table
+
+
+def _typed(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole if whole.type == kind else whole.cast(kind)
 
 
 def quoted(name: str) -> str:

@@ -7,18 +7,19 @@ to be Spark's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
 from windowpane.plan import physical
+from windowpane.plan.evaluation import conditions_of, translate_under
 from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.scan_sources import ARROW, FORMATS, Refused, scan_columns, several_topics
 from windowpane.plan.scan_times import scan_times
 from windowpane.plan.steps import SOURCE_TIME, EventTimes
-from windowpane.sql import KAFKA, to_duckdb
+from windowpane.sql import KAFKA, SessionFacts, translate_expression
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
 
@@ -30,6 +31,8 @@ class Computed:
     name: str
     text: str
     type: str
+    fails: bool = False
+    """There are values for which it fails: such rows are error rows."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class ColumnarScan:
     """The column of the projection that says whether a row is kept."""
     original: bool
     """Side outputs keep original events."""
+    reason: str | None = None
+    """For a row on which a computed column fails, why: in DuckDB's SQL."""
     detail: str | None = None
     """For a row that has an error, which expression is to blame: in DuckDB's SQL."""
     own: tuple[Column, ...] = ()
@@ -68,12 +73,12 @@ class ColumnarScan:
 
 
 def resolve_scan(
-    root: PlanNode, streams: Mapping[str, Stream], *, reinjects: bool = False
+    root: PlanNode, streams: Mapping[str, Stream], *, reinjects: bool = False, session: SessionFacts | None = None
 ) -> tuple[ColumnarScan | None, tuple[str, ...]]:
     """The scan of a plan, if it has one, and what EXPLAIN says of it.
 
     PlanError SCAN_IMPOSSIBLE where one is demanded, by setting or because Spark does not read the format. `reinjects`:
-    side rows are read again, which Spark does.
+    side rows are read again, which Spark does. `session`: what expressions depend on.
     """
     asked = {name: stream for name in _streams(root) if (stream := streams.get(name)) is not None and _may(stream)}
     if not asked:
@@ -81,7 +86,7 @@ def resolve_scan(
     try:
         if reinjects:
             raise Refused("side rows are read again beside it")  # noqa: TRY301
-        scan = _chosen(root, streams)
+        scan = _chosen(root, streams, session or SessionFacts())
     except Refused as refused:
         _demand_none(asked, str(refused))
         return None, tuple(f"{name} is read by Spark, not by the columnar scan: {refused}" for name in asked)
@@ -108,7 +113,7 @@ def _streams(root: PlanNode) -> list[str]:
     return found + [name for child in root.children() for name in _streams(child)]
 
 
-def _chosen(root: PlanNode, streams: Mapping[str, Stream]) -> ColumnarScan:
+def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts) -> ColumnarScan:
     project = find(root, physical.PhysicalProject)
     below = project.child if project is not None else None
     timed = below if isinstance(below, physical.PhysicalEventTime) else None
@@ -121,13 +126,17 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream]) -> ColumnarScan:
         raise Refused("a side output keeps original events, and rows are not folded where they are read")
     types = columns.types
     plain = tuple((each.name, _name(each.expr)) for each in project.columns if _name(each.expr) in types)
-    computed = [_computed(each.name, each.expr, types) for each in project.columns if _name(each.expr) not in types]
-    if project.error is not None:
-        computed.append(_computed("_error", project.error, types))
+    conditions = conditions_of(project.columns)
+    computed = tuple(
+        _computed(each.name, each.expr, conditions[each.name], types, session)
+        for each in project.columns
+        if _name(each.expr) not in types
+    )
+    reason = _text(project.error.text, types, session) if project.error is not None else None
     return ColumnarScan(
         source.stream, str(stream.format), columns.read, scan_times(timed.steps, types) if timed else None,
-        plain, tuple(computed), project.where, project.original, _detail(project, source, types), columns.own,
-        stream.format == KAFKA and several_topics(stream), stream.max_record_bytes,
+        plain, computed, project.where, project.original, reason, _detail(project, source, types, session),
+        columns.own, stream.format == KAFKA and several_topics(stream), stream.max_record_bytes,
     )  # fmt: skip
 
 
@@ -142,17 +151,32 @@ def _name(expr: Expr) -> str:
     return expr.text.strip("`")
 
 
-def _computed(name: str, expr: Expr, types: Mapping[str, str]) -> Computed:
+def _computed(
+    name: str, expr: Expr, conditions: Sequence[str], types: Mapping[str, str], session: SessionFacts
+) -> Computed:
     if expr.type is None or to_arrow(expr.type) is None:
         raise Refused(f"only Spark knows the type of `{expr.text}`")
     try:
-        return Computed(name, to_duckdb(expr.text, dict(types)), expr.type)
+        found = translate_under(expr.text, conditions, dict(types), session)
+    except SqlError as unsure:
+        raise Refused(unsure.message) from unsure
+    if found.type != expr.type:
+        raise Refused(f"only Spark knows the type of `{expr.text}`")
+    return Computed(name, found.text, found.type, found.fails)
+
+
+def _text(text: str, types: Mapping[str, str], session: SessionFacts) -> str:
+    try:
+        return translate_expression(text, dict(types), session).text
     except SqlError as unsure:
         raise Refused(unsure.message) from unsure
 
 
 def _detail(
-    project: physical.PhysicalProject, source: physical.PhysicalDataSource, types: Mapping[str, str]
+    project: physical.PhysicalProject,
+    source: physical.PhysicalDataSource,
+    types: Mapping[str, str],
+    session: SessionFacts,
 ) -> str | None:
     text = row_error_detail(project.columns, source.columns or ()) if project.error is not None else None
-    return None if text is None else _computed("_detail", Expr(text, "STRING"), types).text
+    return None if text is None else _text(text, types, session)

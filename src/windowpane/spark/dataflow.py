@@ -89,8 +89,8 @@ def build_dataflow(
 
 def worker_scan(scan: ColumnarScan) -> Scan:
     """A planned scan as workers run it."""
-    computed = tuple((each.name, each.text, to_arrow(each.type)) for each in scan.computed)
-    projection = Projection(scan.times, scan.plain, computed, scan.where, scan.detail)
+    computed = tuple((each.name, each.text, to_arrow(each.type), each.fails) for each in scan.computed)
+    projection = Projection(scan.times, scan.plain, computed, scan.where, scan.reason, scan.detail)
     return Scan(_reader(scan), projection, scan.original)
 
 

@@ -5,8 +5,10 @@ The other half of the columnar scan: it knows nothing of files or records. Impor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.side import DECODE, SHOWN
+from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.eventtime_iso import parse_iso8601
 from windowpane.plan.steps import EventTimeColumn, EventTimes
 
@@ -27,20 +30,26 @@ class Projection:
 
     times: EventTimes | None
     plain: tuple[tuple[str, str], ...]
-    computed: tuple[tuple[str, str, pa.DataType], ...]
+    computed: tuple[tuple[str, str, pa.DataType, bool], ...]
+    """Name, DuckDB's text, type, and whether it can fail on some row."""
     where: str | None
+    reason: str | None = None
+    """For a row on which a computed column has failed, why: in DuckDB's SQL."""
     detail: str | None = None
-    """For a row that has an error, which expression is to blame."""
+    """For such a row, which expression is to blame."""
 
     def rows(self, source: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
         """Rows as operators take them. CORRUPT of `source` is the text of what could not be read; SHARD goes along."""
         columns = self._times(source, clock_us)
         columns |= {name: source.column(column) for name, column in self.plain}
-        if self.computed:
-            columns |= self._evaluated(source)
         details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
-        details += [self._blamed(source, columns["_error"])] if "_error" in columns else []
-        reasons = [columns.pop(name) for name in (_TIME_ERROR, "_error") if name in columns]
+        reasons = [columns.pop(_TIME_ERROR)] if _TIME_ERROR in columns else []
+        if self.computed:
+            values, reason = self._evaluated(source)
+            columns |= values
+            if reason is not None:
+                reasons.append(reason)
+                details.append(self._blamed(source, reason))
         if c.CORRUPT in source.schema.names and source.column(c.CORRUPT).null_count < source.num_rows:
             unread = source.column(c.CORRUPT).is_valid()
             reasons = [pc.if_else(unread, DECODE, pa.scalar(None, pa.string())), *reasons]
@@ -75,18 +84,29 @@ class Projection:
             found[_TIME_DETAIL] = _failures(last, values, times)
         return found
 
-    def _evaluated(self, source: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Computed columns. One that fails on a row is NULL there, and the row's error says why."""
-        found = _computed(source, {name: text for name, text, _ in self.computed})
-        return {name: found.column(name).combine_chunks().cast(kind) for name, _, kind in self.computed}
+    def _evaluated(self, source: pa.RecordBatch) -> tuple[dict[str, pa.Array], pa.Array | None]:
+        """Computed columns, and why rows cannot be evaluated; None where no column can fail.
+
+        A column that fails on a row is NULL there. The reasons are looked for only where there are such rows.
+        """
+        values, failed = _computed(source, {name: given for name, *given in self.computed})
+        if not any(fails for *_, fails in self.computed):
+            return values, None
+        nothing = pa.nulls(source.num_rows, pa.string())
+        if not failed:
+            return values, nothing
+        bad = reduce(pc.or_, failed.values())
+        told = pa.repeat(pa.scalar(EVALUATION_ERROR), source.num_rows)
+        if self.reason is not None:
+            told = pc.coalesce(_text(source, self.reason), told)
+        return values, pc.if_else(bad, told, nothing)
 
     def _blamed(self, source: pa.RecordBatch, reasons: pa.Array) -> pa.Array:
         """Of rows that have an error, which expression is to blame. Looked for only where there are such rows."""
         nothing = pa.nulls(source.num_rows, pa.string())
         if self.detail is None or reasons.null_count == source.num_rows:
             return nothing
-        details = _computed(source, {"detail": self.detail}).column("detail").combine_chunks().cast(pa.string())
-        return pc.if_else(reasons.is_valid(), details, nothing)
+        return pc.if_else(reasons.is_valid(), _text(source, self.detail), nothing)
 
 
 def _corrupt(source: pa.RecordBatch) -> pa.Array:
@@ -95,10 +115,19 @@ def _corrupt(source: pa.RecordBatch) -> pa.Array:
     return pa.nulls(source.num_rows, pa.string())
 
 
-def _computed(source: pa.RecordBatch, items: Mapping[str, str]) -> pa.Table:
+def _computed(
+    source: pa.RecordBatch, items: Mapping[str, Sequence[Any]]
+) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     from windowpane.plan import duckdb_tables  # noqa: PLC0415  # most queries need no more than bare columns
 
-    return duckdb_tables.compute(duckdb_tables.connect(), items, pa.Table.from_batches([source]))
+    given = {name: duckdb_tables.Item(*item) for name, item in items.items()}
+    return duckdb_tables.evaluate(duckdb_tables.connect(), given, pa.Table.from_batches([source]))
+
+
+def _text(source: pa.RecordBatch, text: str) -> pa.Array:
+    """An expression of text that is NULL where it fails."""
+    values, _ = _computed(source, {"text": (text, pa.string(), True)})
+    return values["text"]
 
 
 def _first_valid(columns: list[pa.Array], codes: list[int]) -> pa.Array:

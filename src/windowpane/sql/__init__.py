@@ -15,7 +15,7 @@ from windowpane.sql.schema import (
     with_kafka_metadata,
 )
 from windowpane.sql.statement import SelectStmt
-from windowpane.sql.transpile import to_duckdb
+from windowpane.sql.transpile import SessionFacts, Translated, to_duckdb, translate_expression
 
 __all__ = [
     "KAFKA",
@@ -25,6 +25,8 @@ __all__ = [
     "Catalog",
     "Schema",
     "SelectStmt",
+    "SessionFacts",
+    "Translated",
     "bind",
     "conjuncts",
     "error_guard",
@@ -33,5 +35,6 @@ __all__ = [
     "parse_schema",
     "rename_columns",
     "to_duckdb",
+    "translate_expression",
     "with_kafka_metadata",
 ]

@@ -1,256 +1,398 @@
-"""Spark expressions as DuckDB text for the Spark-free harness: the same value, or refused.
+"""Spark expressions as DuckDB text for the columnar scan and the harness: the same value, the same type, or refused.
 
-An allow-list of syntax and functions. Values that Spark would answer with an error are not covered: such rows are found
-by the error guard first.
+Every node is looked up in the table of signatures with the types of its arguments. What is not in the table is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from windowpane.errors import SqlError
-from windowpane.sql.duckdb_casts import cast
-from windowpane.sql.duckdb_functions import FUNCTIONS, STRINGS_ONLY, VARIADIC, date_trunc
 from windowpane.sql.functions import words
-from windowpane.sql.inference import infer
+from windowpane.sql.literals import duration_literal, like_pattern, number_literal, safe_regex, time_literal
 from windowpane.sql.parse import guarded
-from windowpane.sql.scalar import field_path, is_try_cast, read_expression
+from windowpane.sql.scalar import is_try_cast, read_expression
+from windowpane.sql.signatures import LITERAL, NULL, find_signature
+from windowpane.sql.signatures.model import Signature, cast_to
 from windowpane.sql.source import SourceText
-from windowpane.sql.types import FRACTIONAL, INTEGRAL, type_name
+from windowpane.sql.types import FRACTIONAL, INTEGRAL, fields_of, type_name
 
-_BINARY = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%", exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=",
-    exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR", exp.NullSafeEQ: "IS NOT DISTINCT FROM",
-    exp.NullSafeNEQ: "IS DISTINCT FROM", exp.Is: "IS",
+_OPERATORS = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%", exp.Div: "/", exp.IntDiv: "div", exp.EQ: "=",
+    exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>", exp.DPipe: "||",
 }  # fmt: skip
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
-_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_MAY_MIX = frozenset(["+", "-", "*", "%", "/", "=", "<>", "<", "<=", ">", ">=", "<=>"])
+_DIVISOR_FIRST = ("/", "%", "div", "mod", "pmod")
+_ALL_EVALUATED = ("<=>", "coalesce", "nvl", "ifnull", "greatest", "least", "array")
+_CHOICES = ("coalesce", "nvl", "ifnull", "nvl2", "greatest", "least", "array")
 # Parts of nodes that the translation reads. A node with any other part means something more, and is refused.
 _READ = words(
-    "this expression expressions low high ifs default true false to safe unit start length",
-    "table db catalog quoted is_string negate",
+    "this expression expressions low high ifs default true false to safe unit start length table db catalog quoted",
+    "is_string negate",
 )
-_INTERVAL_UNITS = ("SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY", "DAYS")
-_SAFE_PATTERN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.*+?[]()|^- _,:;@/=%&!")
 
 
-def to_duckdb(expr_text: str, types: Mapping[str, str | None] | None = None) -> str:
-    """DuckDB text with the value that Spark gives; SqlError UNSUPPORTED_IN_HARNESS where that is not certain.
+@dataclass(frozen=True)
+class SessionFacts:
+    """What the session says that changes the value of expressions."""
 
-    `types` are those of the columns. Without them casts of columns are refused and arithmetic is taken to be of
-    integers and doubles.
+    utc: bool = True
+    """Its time zone is UTC."""
+    ansi: bool = True
+
+
+@dataclass(frozen=True)
+class Translated:
+    """DuckDB's text of an expression, its type in Spark, and whether it can fail on some row."""
+
+    text: str
+    type: str
+    fails: bool = False
+    number: str | None = None
+    """The number, where the expression is one that is written out."""
+    literal: bool = False
+
+
+def translate_expression(
+    expr_text: str, types: Mapping[str, str | None], session: SessionFacts | None = None
+) -> Translated:
+    """`expr_text` over columns of `types`; SqlError UNSUPPORTED_IN_HARNESS where equality with Spark is not proven.
+
+    The text raises an error for a row where Spark does.
     """
-    return guarded(expr_text, lambda: _Translator(expr_text, types or {}).text(read_expression(expr_text)))
+    translator = _Translator(expr_text, types, session or SessionFacts())
+    return guarded(expr_text, lambda: translator.typed(read_expression(expr_text)))
+
+
+def to_duckdb(expr_text: str, types: Mapping[str, str | None]) -> str:
+    """The text alone."""
+    return translate_expression(expr_text, types).text
 
 
 class _Translator:
-    def __init__(self, expr_text: str, types: Mapping[str, str | None]) -> None:
-        self.source, self.types = SourceText(expr_text, []), types
-
-    def text(self, node: exp.Expr | None) -> str:
-        if node is None:
-            return "NULL"
-        if any(value and name not in _READ for name, value in node.args.items()):
-            raise self.refuse(node)
-        if type(node) in _BINARY and isinstance(node, exp.Binary):
-            return self.binary(node, _BINARY[type(node)])
-        method = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if method is None:
-            raise self.refuse(node)
-        return str(method(node))
+    def __init__(self, expr_text: str, types: Mapping[str, str | None], session: SessionFacts) -> None:
+        self.source, self.types, self.session = SourceText(expr_text, []), types, session
 
     def refuse(self, node: exp.Expr, why: str = "") -> SqlError:
-        shown = node.sql("spark")
-        message = f"`{shown}` cannot be evaluated without Spark" + (f": {why}" if why else "")
+        message = f"`{node.sql('spark')}` cannot be evaluated without Spark" + (f": {why}" if why else "")
         hint = "run this test on Spark, or write the expression with functions that the harness knows"
         return SqlError("UNSUPPORTED_IN_HARNESS", message, hint, sql=self.source.sql, span=self.source.span(node))
 
-    def kind(self, node: exp.Expr | None) -> str | None:
-        if isinstance(node, exp.Column):
-            node = field_path(node)
-        return infer(node, self.types)
+    def typed(self, node: exp.Expr | None) -> Translated:
+        if node is None:
+            return Translated("NULL", NULL)
+        if any(value and name not in _READ for name, value in node.args.items()):
+            raise self.refuse(node)
+        if type(node) in _OPERATORS and isinstance(node, exp.Binary):
+            return self.use(node, _OPERATORS[type(node)], [self.typed(node.left), self.typed(node.right)])
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise self.refuse(node)
+        found: Translated = method(node)
+        return found
 
-    def binary(self, node: exp.Binary, operator: str) -> str:
-        left, right = self.kind(node.left), self.kind(node.right)
-        if isinstance(node, _COMPARED) and "STRING" in (left, right) and not {left, right} <= {"STRING", None}:
-            raise self.refuse(node, "text is compared with another type")
-        shown = f"({self.text(node.left)} {operator} {self.text(node.right)})"
-        if isinstance(node, _ARITHMETIC) and any((kind or "").startswith("DECIMAL") for kind in (left, right)):
-            result = self.kind(node)
-            if result is None:
-                raise self.refuse(node, "the precision of the result is Spark's to tell")
-            return f"CAST({shown} AS {result})"
-        if isinstance(node, _ARITHMETIC) and "STRING" in (left, right):
-            raise self.refuse(node, "arithmetic with text")
-        return shown
+    def use(self, node: exp.Expr, name: str, args: Sequence[Translated]) -> Translated:
+        """A function or operator by its signature."""
+        args = _mixed(args) if name in _MAY_MIX else _chosen(args) if name in _CHOICES else args
+        signature = self.signature(node, name, args)
+        if signature.safe_args and any(arg.fails for arg in args):
+            raise self.refuse(node, "an argument can fail, and is not always evaluated")
+        text = self.unless_null(node, name, args, signature.template.format(*(arg.text for arg in args)))
+        return Translated(text, signature.result, signature.fails or any(arg.fails for arg in args))
 
-    def _column(self, node: exp.Column) -> str:
-        shown = '"' + node.parts[0].name.replace('"', '""') + '"'
+    def unless_null(self, node: exp.Expr, name: str, args: Sequence[Translated], text: str) -> str:
+        """Spark does not evaluate the operands that follow a NULL, so those cannot fail there."""
+        ordered = args[::-1] if name in _DIVISOR_FIRST else args
+        if name in _ALL_EVALUATED or not any(arg.fails for arg in ordered[1:]):
+            return text
+        if len(args) != 2:
+            raise self.refuse(node, "an argument can fail, and is not always evaluated")
+        return text if ordered[0].literal else f"CASE WHEN ({ordered[0].text}) IS NOT NULL THEN {text} END"
+
+    def signature(self, node: exp.Expr, name: str, args: Sequence[Translated]) -> Signature:
+        kinds = tuple(arg.type for arg in args)
+        marked = tuple(f"{LITERAL}{arg.type}" if _is_literal(name, arg) else arg.type for arg in args)
+        signature = find_signature(name, marked) or find_signature(name, kinds)
+        if signature is None and any(arg.literal for arg in args):
+            found = (
+                find_signature(name, tuple(mark if at == place else kind for at, (mark, kind) in
+                                           enumerate(zip(marked, kinds, strict=True))))
+                for place in range(len(args))
+            )  # fmt: skip
+            signature = next((each for each in found if each is not None), None)
+            signature = signature or find_signature(name, (*kinds[:1], *marked[1:]))
+        if signature is None:
+            raise self.refuse(node, f"of {', '.join(kinds)}" if kinds else "")
+        if signature.zoned and not self.session.utc:
+            raise self.refuse(node, "the session's time zone is not UTC")
+        if signature.fails and not self.session.ansi:
+            raise self.refuse(node, "the session is not in ANSI mode")
+        return signature
+
+    def _column(self, node: exp.Column) -> Translated:
+        name = node.parts[0].name
+        kind = self.types.get(name)
+        if not kind:
+            raise self.refuse(node, "its type is not known")
+        found = Translated('"' + name.replace('"', '""') + '"', kind)
         for part in node.parts[1:]:
-            shown = f"struct_extract({shown}, '{_escaped(part.name)}')"
-        return shown
+            found = self.field(node, found, part.name)
+        return found
 
-    def _dot(self, node: exp.Dot) -> str:
+    def field(self, node: exp.Expr, owner: Translated, name: str) -> Translated:
+        kind = fields_of(owner.type).get(name.lower()) if owner.type.startswith("STRUCT<") else None
+        if kind is None:
+            raise self.refuse(node, f"{owner.type} has no field `{name}`")
+        return Translated(f"struct_extract({owner.text}, '{_escaped(name)}')", kind, owner.fails)
+
+    def _dot(self, node: exp.Dot) -> Translated:
         if not isinstance(node.expression, exp.Identifier):
             raise self.refuse(node)
-        return f"struct_extract({self.text(node.this)}, '{_escaped(node.expression.name)}')"
+        return self.field(node, self.typed(node.this), node.expression.name)
 
-    def _literal(self, node: exp.Literal) -> str:
+    def _literal(self, node: exp.Literal) -> Translated:
         if node.is_string:
-            return f"'{_escaped(node.name)}'"
-        kind = self.kind(node) or ""
-        if kind in ("INT", "BIGINT"):
-            return f"CAST({node.name} AS {'INTEGER' if kind == 'INT' else 'BIGINT'})"
-        return f"CAST('{node.name}' AS DOUBLE)" if kind == "DOUBLE" else f"CAST('{node.name}' AS {kind})"
+            if "\x00" in node.name:
+                raise self.refuse(node)
+            return Translated(f"'{_escaped(node.name)}'", "STRING", literal=True)
+        return self.number(node, node.name)
 
-    def _boolean(self, node: exp.Boolean) -> str:
-        return "TRUE" if node.this else "FALSE"
-
-    def _null(self, node: exp.Null) -> str:
-        return "NULL"
-
-    def _paren(self, node: exp.Paren) -> str:
-        return f"({self.text(node.this)})"
-
-    def _not(self, node: exp.Not) -> str:
-        return f"(NOT {self.text(node.this)})"
-
-    def _neg(self, node: exp.Neg) -> str:
-        # DuckDB widens the smallest integer instead of failing; of floats only the sign must change (-0.0).
-        sign = "-" if self.kind(node.this) in FRACTIONAL else "0 - "
-        return f"({sign}{self.text(node.this)})"
-
-    def _div(self, node: exp.Div) -> str:
-        if any((self.kind(side) or "").startswith("DECIMAL") for side in (node.left, node.right)):
-            raise self.refuse(node, "a decimal is divided")
-        return f"(CAST({self.text(node.left)} AS DOUBLE) / CAST({self.text(node.right)} AS DOUBLE))"
-
-    def _intdiv(self, node: exp.IntDiv) -> str:
-        if any(self.kind(side) not in (None, *INTEGRAL) for side in (node.left, node.right)):
-            raise self.refuse(node, "div of numbers that are not integers")
-        return f"CAST({self.text(node.left)} // {self.text(node.right)} AS BIGINT)"
-
-    def _dpipe(self, node: exp.DPipe) -> str:
-        if any(self.kind(side) not in (None, "STRING", *INTEGRAL) for side in (node.left, node.right)):
-            raise self.refuse(node, "only text is joined alike")
-        return f"({self.text(node.left)} || {self.text(node.right)})"
-
-    def _in(self, node: exp.In) -> str:
-        if not node.expressions:
+    def number(self, node: exp.Expr, text: str) -> Translated:
+        kind = number_literal(text)
+        if kind is None:
             raise self.refuse(node)
-        return f"({self.text(node.this)} IN ({', '.join(self.text(value) for value in node.expressions)}))"
+        typed = {"INT": "INTEGER"}.get(kind, kind)
+        return Translated(f"CAST('{text}' AS {typed})", kind, number=text, literal=True)
 
-    def _between(self, node: exp.Between) -> str:
-        low, high = self.text(node.args["low"]), self.text(node.args["high"])
-        return f"({self.text(node.this)} BETWEEN {low} AND {high})"
+    def _boolean(self, node: exp.Boolean) -> Translated:
+        return Translated("TRUE" if node.this else "FALSE", "BOOLEAN")
 
-    def _like(self, node: exp.Like) -> str:
-        return self.like(node, "LIKE")
+    def _null(self, node: exp.Null) -> Translated:
+        return Translated("NULL", NULL)
 
-    def _ilike(self, node: exp.ILike) -> str:
-        return self.like(node, "ILIKE")
+    def _paren(self, node: exp.Paren) -> Translated:
+        return self.typed(node.this)
 
-    def like(self, node: exp.Binary, word: str) -> str:
-        pattern = node.expression
-        if not isinstance(pattern, exp.Literal) or pattern.name.endswith("\\"):
+    def _not(self, node: exp.Not) -> Translated:
+        return self.use(node, "NOT", [self.typed(node.this)])
+
+    def _neg(self, node: exp.Neg) -> Translated:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return self.number(node, f"-{node.this.name}")
+        return self.use(node, "negative", [self.typed(node.this)])
+
+    def _and(self, node: exp.And) -> Translated:
+        return self.logic(node, "AND", "FALSE", "TRUE")
+
+    def _or(self, node: exp.Or) -> Translated:
+        return self.logic(node, "OR", "TRUE", "FALSE")
+
+    def logic(self, node: exp.Connector, word: str, decided: str, other: str) -> Translated:
+        """Spark does not look at what follows an operand that decides; DuckDB evaluates all of them."""
+        args = [_typed_null(self.typed(each), "BOOLEAN") for each in node.flatten()]
+        for arg in args:
+            self.signature(node, word, [arg, arg])
+        fails = any(arg.fails for arg in args)
+        if not any(arg.fails for arg in args[1:]):
+            return Translated("(" + f" {word} ".join(arg.text for arg in args) + ")", "BOOLEAN", fails)
+        whens = " ".join(f"WHEN {arg.text} IS NOT DISTINCT FROM {decided} THEN {decided}" for arg in args)
+        unknown = " OR ".join(f"({arg.text}) IS NULL" for arg in args)
+        return Translated(f"CASE {whens} WHEN {unknown} THEN NULL ELSE {other} END", "BOOLEAN", fails)
+
+    def _is(self, node: exp.Is) -> Translated:
+        value, wanted = self.typed(node.this), node.expression
+        if isinstance(wanted, exp.Null):
+            return self.use(node, "IS NULL", [value])
+        if isinstance(wanted, exp.Boolean):
+            return self.use(node, f"IS {'TRUE' if wanted.this else 'FALSE'}", [_typed_null(value, "BOOLEAN")])
+        raise self.refuse(node)
+
+    def _in(self, node: exp.In) -> Translated:
+        args = _chosen([self.typed(node.this), *(self.typed(each) for each in node.expressions)])
+        if len(args) < 2:
+            raise self.refuse(node)
+        for arg in args[1:]:
+            if arg.type != NULL:
+                self.signature(node, "=", [args[0], arg])
+                if arg.type != args[0].type:
+                    raise self.refuse(node, f"{arg.type} among {args[0].type}")
+            if arg.fails:
+                raise self.refuse(node, "an argument can fail, and is not always evaluated")
+        listed = ", ".join(arg.text for arg in args[1:])
+        return Translated(f"({args[0].text} IN ({listed}))", "BOOLEAN", any(arg.fails for arg in args))
+
+    def _between(self, node: exp.Between) -> Translated:
+        value, low, high = (self.typed(part) for part in (node.this, node.args["low"], node.args["high"]))
+        if low.fails or high.fails:
+            raise self.refuse(node, "an argument can fail, and is not always evaluated")
+        least, most = self.use(node, ">=", [value, low]), self.use(node, "<=", [value, high])
+        return Translated(f"({least.text} AND {most.text})", "BOOLEAN", least.fails or most.fails)
+
+    def _like(self, node: exp.Like) -> Translated:
+        if not isinstance(node.expression, exp.Literal) or not like_pattern(node.expression.name):
             raise self.refuse(node, "the pattern must be written out")
-        negated = "NOT " if node.args.get("negate") else ""
-        return f"({self.text(node.this)} {negated}{word} {self.text(pattern)} ESCAPE '\\')"
+        name = "NOT LIKE" if node.args.get("negate") else "LIKE"
+        return self.use(node, name, [self.typed(node.this), self.typed(node.expression)])
 
-    def _regexplike(self, node: exp.RegexpLike) -> str:
-        pattern = node.expression
-        plain = isinstance(pattern, exp.Literal) and set(pattern.name) <= _SAFE_PATTERN and "(?" not in pattern.name
+    def _regexplike(self, node: exp.RegexpLike) -> Translated:
+        plain = isinstance(node.expression, exp.Literal) and safe_regex(node.expression.name)
         if not plain or node.args.get("negate"):
             raise self.refuse(node, "the pattern may mean something else in Java")
-        return f"regexp_matches({self.text(node.this)}, {self.text(pattern)})"
+        return self.use(node, "RLIKE", [self.typed(node.this), self.typed(node.expression)])
 
-    def _case(self, node: exp.Case) -> str:
-        head = f" {self.text(node.this)}" if node.this is not None else ""
+    def _case(self, node: exp.Case) -> Translated:
+        ifs = node.args["ifs"]
+        if node.this is None:
+            conditions = [_typed_null(self.typed(each.this), "BOOLEAN") for each in ifs]
+        else:
+            value = self.typed(node.this)
+            conditions = [self.use(each, "=", [value, self.typed(each.this)]) for each in ifs]
+        values = [self.typed(each.args["true"]) for each in ifs]
+        return self.choice(node, "CASE", conditions, [*values, self.typed(node.args.get("default"))])
+
+    def _if(self, node: exp.If) -> Translated:
+        condition = _typed_null(self.typed(node.this), "BOOLEAN")
+        values = [self.typed(node.args["true"]), self.typed(node.args.get("false"))]
+        return self.choice(node, "IF", [condition], values)
+
+    def choice(
+        self, node: exp.Expr, name: str, conditions: Sequence[Translated], values: Sequence[Translated]
+    ) -> Translated:
+        if any(condition.type != "BOOLEAN" for condition in conditions):
+            raise self.refuse(node, "a condition is not BOOLEAN")
+        values = _chosen(values)
+        known = [value for value in values if value.type != NULL]
+        if not known:
+            return Translated("NULL", NULL)
+        signature = self.signature(node, name, [known[0], known[0]] if len(known) == 1 else known)
         whens = " ".join(
-            f"WHEN {self.text(each.this)} THEN {self.text(each.args['true'])}" for each in node.args["ifs"]
+            f"WHEN {condition.text} THEN {value.text}" for condition, value in zip(conditions, values, strict=False)
         )
-        return f"CASE{head} {whens} ELSE {self.text(node.args.get('default'))} END"
+        fails = any(each.fails for each in (*conditions, *values))
+        return Translated(f"CASE {whens} ELSE {values[-1].text} END", signature.result, fails)
 
-    def _if(self, node: exp.If) -> str:
-        then, other = self.text(node.args["true"]), self.text(node.args.get("false"))
-        return f"CASE WHEN {self.text(node.this)} THEN {then} ELSE {other} END"
-
-    def _cast(self, node: exp.Cast) -> str:
+    def _cast(self, node: exp.Cast) -> Translated:
         target = type_name(node.args["to"])
-        literal = isinstance(node.this, exp.Literal) and node.this.is_string
-        if literal and target in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"):
-            return _time_literal(node.this.name, target) or self._no_cast(node)
-        if isinstance(node.this, exp.Null) and target:
-            return "NULL"
-        shown = cast(self.text(node.this), self.kind(node.this), target or "", safe=is_try_cast(node))
-        return shown if shown is not None else self._no_cast(node)
+        if target is None:
+            raise self.refuse(node)
+        text = node.this
+        if isinstance(text, exp.Literal) and text.is_string and target in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"):
+            return self.moment(node, text.name, target)
+        value = self.typed(text)
+        if value.type == NULL:
+            return _typed_null(value, target)
+        if value.type == target:
+            return replace(value, number=None)
+        if value.number is not None and target == "DOUBLE":
+            return Translated(f"CAST('{value.number}' AS DOUBLE)", "DOUBLE", number=value.number, literal=True)
+        word = "try_cast" if is_try_cast(node) else "cast"
+        return replace(self.use(node, f"{word} {target}", [replace(value, literal=False)]), number=value.number)
 
     _trycast = _cast
 
-    def _no_cast(self, node: exp.Expr) -> str:
-        raise self.refuse(node, "this cast is not the same in both engines, or the type of its value is not known")
+    def moment(self, node: exp.Expr, text: str, target: str) -> Translated:
+        shown = time_literal(text, target)
+        if shown is None or (target == "TIMESTAMP" and not self.session.utc):
+            raise self.refuse(node, "a time must be written out in full, in a session in UTC")
+        return Translated(shown, target)
 
-    def _trim(self, node: exp.Trim) -> str:
+    def _trim(self, node: exp.Trim) -> Translated:
         if node.args.get("position") or node.args.get("expression"):
             raise self.refuse(node)
-        return f"trim({self.text(node.this)}, ' ')"
+        return self.use(node, "trim", [self.typed(node.this)])
 
-    def _substring(self, node: exp.Substring) -> str:
-        given = (node.this, node.args.get("start"), node.args.get("length"))
-        return self.call(node, "substring", [part for part in given if part is not None])
+    def _substring(self, node: exp.Substring) -> Translated:
+        given = [part for part in (node.this, node.args.get("start"), node.args.get("length")) if part is not None]
+        return self.use(node, "substring", [self.typed(part) for part in given])
 
-    def _bracket(self, node: exp.Bracket) -> str:
-        if not (self.kind(node.this) or "").startswith("ARRAY<") or len(node.expressions) != 1:
-            raise self.refuse(node, "only arrays of a known type are indexed")
-        return f"list_extract({self.text(node.this)}, {self.text(node.expressions[0])} + 1)"
-
-    def _interval(self, node: exp.Interval) -> str:
-        unit = node.args.get("unit")
-        if not isinstance(node.this, exp.Literal) or not isinstance(unit, exp.Var) or unit.name not in _INTERVAL_UNITS:
-            raise self.refuse(node, "only intervals of seconds to days")
-        return f"INTERVAL '{node.this.name}' {unit.name}"
-
-    def _anonymous(self, node: exp.Anonymous) -> str:
-        return self.call(node, str(node.name or node.this).lower(), node.expressions)
-
-    def call(self, node: exp.Expr, name: str, args: list[exp.Expr]) -> str:
-        if name == "date_trunc" and len(args) == 2:
-            shown = date_trunc(args[0], self.text(args[1]))
-            return shown if shown is not None else str(self._no_cast(node))
-        if name in STRINGS_ONLY and any(self.kind(arg) not in (None, "STRING") for arg in args[: _texts(name, args)]):
-            raise self.refuse(node, "only text is treated alike")
-        if name in ("abs", "floor", "ceil", "ceiling") and self.kind(args[0] if args else None) not in (
-            None, *FRACTIONAL, *INTEGRAL,
-        ):  # fmt: skip
-            raise self.refuse(node, "decimals keep their precision in Spark")
-        if name in ("array_size", "size") and not (self.kind(args[0] if args else None) or "").startswith("ARRAY<"):
-            raise self.refuse(node, "only arrays of a known type have a size here")
-        shown_args = [self.text(arg) for arg in args]
-        template = FUNCTIONS.get(name, {}).get(len(args)) or (VARIADIC.get(name) if args else None)
-        if template is None:
+    def _bracket(self, node: exp.Bracket) -> Translated:
+        if len(node.expressions) != 1:
             raise self.refuse(node)
-        return template.format(*shown_args) if isinstance(template, str) else template(*shown_args)
+        return self.use(node, "[]", [self.typed(node.this), self.typed(node.expressions[0])])
+
+    def _interval(self, node: exp.Interval) -> Translated:
+        shown = duration_literal(node)
+        if shown is None:
+            raise self.refuse(node, "only intervals of seconds to days")
+        return Translated(shown, "INTERVAL")
+
+    def _anonymous(self, node: exp.Anonymous) -> Translated:
+        name, args = str(node.name or node.this).lower(), list(node.expressions)
+        if name in _CASTS and len(args) == 1:
+            return self.use(node, f"cast {_CASTS[name]}", [self.typed(args[0])])
+        if name == "if" and len(args) == 3:
+            return self._if(exp.If(this=args[0], true=args[1], false=args[2]))
+        if name == "date_trunc" and len(args) == 2 and isinstance(args[0], exp.Literal):
+            unit = Translated("", f"'{args[0].name.upper()}'")
+            return self.use(node, name, [unit, self.typed(args[1])])
+        return self.use(node, name, [self.typed(arg) for arg in args])
 
 
-def _texts(name: str, args: list[exp.Expr]) -> int:
-    """How many of the first arguments must be text."""
-    return len(args) if name in ("concat", "concat_ws", "replace") else 1
+_CASTS = {"int": "INT", "bigint": "BIGINT", "smallint": "SMALLINT", "tinyint": "TINYINT", "double": "DOUBLE",
+          "string": "STRING", "boolean": "BOOLEAN", "date": "DATE"}  # fmt: skip
 
 
-def _time_literal(text: str, target: str) -> str | None:
-    """A date or time written out in full; anything shorter is read differently."""
-    date, _, time = text.replace("T", " ").partition(" ")
-    if [len(part) for part in date.split("-")] != [4, 2, 2] or (target == "DATE" and time):
-        return None
-    if target == "DATE":
-        return f"DATE '{date}'"
-    word, zone = ("TIMESTAMPTZ", "+00") if target == "TIMESTAMP" else ("TIMESTAMP", "")
-    clock = time or "00:00:00"
-    if not clock.replace(":", "").replace(".", "").isdigit() or len(clock.partition(".")[0]) != 8:
-        return None
-    return f"{word} '{date} {clock}{zone}'"
+def _is_literal(name: str, arg: Translated) -> bool:
+    """Division by a number that is written out, unless it is zero; and arguments that must be constants."""
+    if name == "/":
+        return arg.number is not None and float(arg.number) != 0
+    if name == "pmod":
+        return arg.number is not None and float(arg.number) > 0
+    return arg.literal
+
+
+def _mixed(args: Sequence[Translated]) -> list[Translated]:
+    """Operands as Spark mixes them: a decimal that is written out beside a double is one; a NULL has its type."""
+    if any(arg.type in FRACTIONAL for arg in args):
+        args = [_as_double(arg) for arg in args]
+    elif any(arg.type.startswith("DECIMAL") for arg in args):
+        args = [_as_decimal(arg) for arg in args]
+    known = next((arg.type for arg in args if arg.type not in (NULL, "INTERVAL")), NULL)
+    return [_typed_null(arg, known) for arg in args]
+
+
+def _as_double(arg: Translated) -> Translated:
+    if arg.number is not None and arg.type.startswith("DECIMAL"):
+        return Translated(f"CAST('{arg.number}' AS DOUBLE)", "DOUBLE", number=arg.number, literal=True)
+    return arg
+
+
+def _as_decimal(arg: Translated) -> Translated:
+    """Spark takes as many digits for an integer that is written out as it has."""
+    if arg.number is None or arg.type not in INTEGRAL:
+        return arg
+    kind = f"DECIMAL({len(arg.number.lstrip('-'))},0)"
+    return replace(arg, text=f"CAST('{arg.number}' AS {kind})", type=kind)
+
+
+def _chosen(args: Sequence[Translated]) -> list[Translated]:
+    """Values of which one is taken, in their common type: integers widen, literals beside a double become doubles."""
+    kinds = {arg.type for arg in args} - {NULL}
+    if kinds and kinds <= set(INTEGRAL):
+        common = max(kinds, key=INTEGRAL.index)
+    elif "DOUBLE" in kinds and all(kind in (*INTEGRAL, "DOUBLE") or kind.startswith("DECIMAL") for kind in kinds):
+        args, common = [_as_double(arg) for arg in args], "DOUBLE"
+        if any(arg.type.startswith("DECIMAL") for arg in args):
+            return list(args)
+    elif len(kinds) == 1:
+        (common,) = kinds
+    else:
+        return list(args)
+    return [
+        _typed_null(arg, common)
+        if arg.type == NULL
+        else replace(arg, text=cast_to(arg.text, arg.type, common), type=common)
+        for arg in args
+    ]
+
+
+def _typed_null(arg: Translated, kind: str) -> Translated:
+    if arg.type != NULL or kind == NULL:
+        return arg
+    return Translated(cast_to("NULL", NULL, kind), kind)
 
 
 def _escaped(text: str) -> str:

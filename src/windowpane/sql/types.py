@@ -125,4 +125,8 @@ def from_arrow(kind: pa.DataType) -> str | None:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         element = from_arrow(kind.value_type)
         return f"ARRAY<{element}>" if element else None
+    if pa.types.is_struct(kind):
+        fields = [(field.name, from_arrow(field.type)) for field in kind]
+        known = all(name for _, name in fields)
+        return f"STRUCT<{','.join(f'{quoted(field)}:{name}' for field, name in fields)}>" if known else None
     return None

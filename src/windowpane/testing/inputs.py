@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
+from windowpane.plan.evaluation import EVALUATION_ERROR, conditions_of
 from windowpane.plan.eventtime import EventtimeTypes
 from windowpane.plan.eventtime_numbers import ParsedTimes
 from windowpane.plan.guard import row_error_detail
@@ -74,10 +76,26 @@ class InputEvaluator:
 
     def _projected(self, source: pa.Table) -> pa.Table:
         """The input projection with its WHERE flag and error reason."""
-        columns = {column.name: column.expr.text for column in self._project.columns}
-        if self._project.error is not None:
-            columns[c.ERROR] = self._project.error.text
-        return self._expressions.select(source, columns | {ROW: ROW})
+        conditions = conditions_of(self._project.columns)
+        columns = {
+            column.name: self._expressions.under(column.expr.text, conditions[column.name], source.schema)
+            for column in self._project.columns
+        }
+        guard = self._project.error.text if self._project.error is not None else None
+        found, reasons = self._evaluated(source, columns | {ROW: ROW}, guard)
+        return found.append_column(c.ERROR, reasons)
+
+    def _evaluated(self, table: pa.Table, columns: Mapping[str, str], guard: str | None) -> tuple[pa.Table, pa.Array]:
+        """Columns, and for rows on which one has failed the reason, by the guard if it has a name for it."""
+        found, failed = self._expressions.evaluate(table, columns)
+        nothing = pa.nulls(table.num_rows, pa.string())
+        if failed is None:
+            return found, nothing
+        told = pa.repeat(pa.scalar(EVALUATION_ERROR), table.num_rows)
+        if guard is not None:
+            named = self._expressions.select(table, {"reason": guard}).column("reason").combine_chunks()
+            told = pc.coalesce(named.cast(pa.string()), told)
+        return found, pc.if_else(failed, told, nothing)
 
     def _core_columns(self, pushed: Pushed, source: pa.Table, projected: pa.Table) -> dict[str, pa.Array]:
         rows = source.column(ROW).to_numpy()
@@ -107,12 +125,11 @@ class InputEvaluator:
         """First what could not be read, then what has no time, then what cannot be evaluated."""
         undecodable = pc.if_else(problems.is_valid(), "decode_error", pa.scalar(None, pa.string()))
         parts = [undecodable, source.column(_TS_ERROR)]
-        if c.ERROR in projected.column_names:
-            reasons = projected.column(c.ERROR).cast(pa.string())
-            if _BRANCH_KEEP in source.column_names:
-                kept = pc.fill_null(source.column(_BRANCH_KEEP), fill_value=False)
-                reasons = pc.if_else(kept, reasons, pa.scalar(None, pa.string()))
-            parts.append(reasons)
+        reasons = projected.column(c.ERROR)
+        if _BRANCH_KEEP in source.column_names:
+            kept = pc.fill_null(source.column(_BRANCH_KEEP), fill_value=False)
+            reasons = pc.if_else(kept, reasons, pa.scalar(None, pa.string()))
+        parts.append(reasons)
         reason = pc.coalesce(*parts)
         computed = row_error_detail(self._project.columns, self._relation.columns)
         if computed is None:
@@ -173,10 +190,10 @@ class InputEvaluator:
             return now, pa.repeat(pa.scalar(value=False), count)
         if step.origin == "source":
             return pa.nulls(count, pa.int64()), pa.repeat(pa.scalar(value=False), count)
-        column = self._expressions.select(table, {"value": step.text}).column("value").combine_chunks()
-        values, failed = self._parsed(table, step, column)
-        if step.error is not None:
-            failed = pc.or_(failed, self._expressions.select(table, {"reason": step.error}).column("reason").is_valid())
+        found, broken = self._expressions.evaluate(table, {"value": step.text})
+        values, failed = self._parsed(table, step, found.column("value").combine_chunks())
+        if broken is not None:
+            failed = pc.or_(failed, broken)
         far = pc.fill_null(pc.greater(pc.abs_checked(pc.fill_null(values, 0)), FARTHEST_US), fill_value=False)
         return pc.if_else(far, None, values), pc.or_(failed, far)
 
@@ -196,13 +213,14 @@ class InputEvaluator:
         return values, pc.and_(column.is_valid(), values.is_null())
 
     def _branch(self, node: physical.PhysicalBranch, table: pa.Table) -> pa.Table:
-        columns = {name: expr.text for name, expr in node.projection}
+        where = [node.where.text] if node.where is not None else []
+        columns = {name: self._expressions.under(expr.text, where, table.schema) for name, expr in node.projection}
         columns |= {name: name for name in HIDDEN if name in table.column_names}
         if node.where is not None:
             columns[_BRANCH_KEEP] = node.where.text
-        if node.error is not None:
-            columns[_TS_ERROR] = f"coalesce({_TS_ERROR}, {node.error.text})"
-        return self._expressions.select(table, columns)
+        found, reasons = self._evaluated(table, columns, node.error.text if node.error is not None else None)
+        known = pc.coalesce(found.column(_TS_ERROR), reasons)
+        return found.set_column(found.schema.get_field_index(_TS_ERROR), _TS_ERROR, known)
 
     def _joined(self, node: physical.PhysicalStaticJoin, table: pa.Table) -> pa.Table:
         return TableJoin(self._relation, node.join, self._expressions, _BRANCH_KEEP).apply(table)

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from windowpane.errors import InternalError
 from windowpane.plan.duckdb_tables import quoted
+from windowpane.sql import translate_expression
 from windowpane.sql.query import Relation, StaticJoin
-from windowpane.testing.expressions import ROW, Expressions
+from windowpane.sql.types import quoted as quoted_name
+from windowpane.testing.expressions import ROW, Expressions, spark_types
 
 _CLAUSE = re.compile(
     r"(?P<kind>(?:LEFT )?(?:(?:SEMI|ANTI|CROSS) )?JOIN) .*?(?: USING \(.*\)| ON (?P<on>.*))?", re.DOTALL
@@ -33,7 +35,7 @@ class TableJoin:
         if match is None:
             raise InternalError("PLAN_SHAPE", f"the harness cannot read the join `{self.join.text}`")
         stream, kind = quoted(self.relation.alias or "input"), match["kind"]
-        condition = self._condition(match["on"], stream)
+        condition = self._condition(match["on"], stream, rows)
         if "SEMI" in kind or "ANTI" in kind:
             found = f"EXISTS (SELECT 1 FROM {quoted(self.join.table)} AS {quoted(self.join.alias)} WHERE {condition})"
             source, columns, kept = "", "", f"NOT {found}" if "ANTI" in kind else found
@@ -47,12 +49,22 @@ class TableJoin:
         sql = f"SELECT {own}{columns}, {kept} AS {self.keep} FROM input AS {stream}{source} ORDER BY {stream}.{ROW}"
         return self.expressions.query(sql, rows)
 
-    def _condition(self, on: str | None, stream: str) -> str:
+    def _condition(self, on: str | None, stream: str, rows: pa.Table) -> str:
         if on is not None:
-            return self.expressions.translate(on)
+            return translate_expression(on, self._types(rows)).text
         table = quoted(self.join.alias)
         shared = [f"{stream}.{quoted(name)} = {table}.{quoted(name)}" for name in self.join.using_columns]
         return " AND ".join(shared) or "TRUE"
+
+    def _types(self, rows: pa.Table) -> dict[str, str]:
+        """The two sides as rows, and their columns by bare names."""
+        stream = {name: kind for name, kind in spark_types(rows.schema).items() if kind is not None}
+        table = {column.name: column.type for column in self.join.columns}
+        sides = {self.relation.alias or "input": stream, self.join.alias: table}
+        return {**table, **stream} | {
+            alias: f"STRUCT<{','.join(f'{quoted_name(name)}:{kind}' for name, kind in columns.items())}>"
+            for alias, columns in sides.items()
+        }
 
     def _columns(self) -> str:
         names = {(alias, column): name for name, alias, column in self.relation.renamed}

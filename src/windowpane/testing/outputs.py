@@ -14,13 +14,15 @@ from windowpane.core.side import Key
 from windowpane.core.window_id import window_ids
 from windowpane.plan import physical
 from windowpane.plan.duckdb_tables import quoted
+from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.node import PlanNode, find
 from windowpane.sql import error_guard
 from windowpane.sql.query import OrderKey, Output
 from windowpane.testing.expressions import ROW, Expressions, spark_types
 from windowpane.time import from_datetime, to_datetime
 
-_REASON = "_reason"
+_REASON, _HELD, _OUT, _KEY = "_reason", "_held", "_out", "_key"
+_WINDOW = ("window_start", "window_end", "trigger_time")
 FIRST_US = from_datetime(dt.datetime.min.replace(tzinfo=dt.UTC))
 LAST_US = from_datetime(dt.datetime.max.replace(tzinfo=dt.UTC))
 """What a datetime can be: the years 1 to 9999."""
@@ -41,8 +43,8 @@ class OutputEvaluator:
     def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch | None]:
         """Result rows in order, and the emissions that could not be evaluated as error rows (None when all could)."""
         table = self._with_pseudo_columns(emissions)
-        bad = self._guarded(table)
-        good = table if bad is None else table.filter(pc.is_null(bad))
+        found, bad = self._evaluated(table)
+        good = found if bad is None else found.filter(pc.is_null(bad))
         return self._project(good), None if bad is None else self._errors(emissions, bad)
 
     def _with_pseudo_columns(self, emissions: pa.RecordBatch) -> pa.Table:
@@ -59,29 +61,33 @@ class OutputEvaluator:
         columns[ROW] = pa.array(range(emissions.num_rows), pa.int64())
         return pa.table(columns)
 
-    def _guarded(self, table: pa.Table) -> pa.Array | None:
-        """For each emission why HAVING or an output cannot be evaluated; None when nothing can fail."""
-        texts = [self._having] if self._having else []
-        texts += [output.expr.text for output in self._outputs]
-        guards = [guard for text in texts if (guard := error_guard(text, spark_types(table.schema))) is not None]
-        if not guards:
-            return None
-        reasons = self._expressions.select(table, {_REASON: f"coalesce({', '.join([*guards, 'NULL'])})"})
-        column = reasons.column(_REASON).cast(pa.string()).combine_chunks()
-        return column if column.null_count < len(column) else None
+    def _evaluated(self, table: pa.Table) -> tuple[pa.Table, pa.Array | None]:
+        """HAVING, the outputs and the keys of ORDER BY; and for each emission why one of them fails, if any does."""
+        schema = table.schema
+        held = [self._having] if self._having else []
+        columns = {f"{_OUT}{at}": output.expr.text for at, output in enumerate(self._outputs)}
+        columns |= {f"{_KEY}{at}": key.expr.text for at, key in enumerate(self._order)}
+        texts = {name: self._expressions.under(text, held, schema) for name, text in columns.items()}
+        if self._having:
+            texts[_HELD] = self._having
+        carried = {name: name for name in (*_WINDOW, ROW) if name in table.column_names}
+        found, failed = self._expressions.evaluate(table, texts | carried)
+        if failed is None:
+            return found, None
+        guards = [guard for text in [*held, *columns.values()] if (guard := error_guard(text, spark_types(schema)))]
+        told = pa.repeat(pa.scalar(EVALUATION_ERROR), table.num_rows)
+        if guards:
+            named = self._expressions.select(table, {_REASON: f"coalesce({', '.join([*guards, 'NULL'])})"})
+            told = pc.coalesce(named.column(_REASON).combine_chunks().cast(pa.string()), told)
+        return found, pc.if_else(failed, told, pa.scalar(None, pa.string()))
 
     def _project(self, table: pa.Table) -> pa.Table:
-        def translate(text: str) -> str:
-            return self._expressions.translate(text, table.schema)
-
-        outputs = ", ".join(f"{translate(output.expr.text)} AS {quoted(output.name)}" for output in self._outputs)
+        outputs = ", ".join(f"{_OUT}{at} AS {quoted(output.name)}" for at, output in enumerate(self._outputs))
         sql = f"SELECT {outputs} FROM input"
         if self._having:
-            sql += f" WHERE {translate(self._having)}"
-        window = ", ".join(
-            name for name in ("window_start", "window_end", "trigger_time") if name in table.column_names
-        )
-        order = ", ".join([*(_order_key(key, translate(key.expr.text)) for key in self._order), ROW])
+            sql += f" WHERE {_HELD}"
+        window = ", ".join(name for name in _WINDOW if name in table.column_names)
+        order = ", ".join([*(_order_key(key, f"{_KEY}{at}") for at, key in enumerate(self._order)), ROW])
         if self._limit is not None:
             within = f"PARTITION BY {window} ORDER BY {order}"
             sql += f" QUALIFY row_number() OVER ({within}) <= {self._limit}"
