@@ -34,8 +34,9 @@ class Item:
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(":memory:", config={"threads": 1})
-    # A subexpression that several columns share would be evaluated outside of their TRY.
-    database.execute("SET disabled_optimizers = 'common_subexpressions,common_subplan'")
+    # A subexpression that several columns share would be evaluated outside of their TRY; `a + 5 > 3` would become
+    # `a > -2`, which does not overflow.
+    database.execute("SET disabled_optimizers = 'common_subexpressions,common_subplan,expression_rewriter'")
     for name, kernel in KERNELS.items():
         database.create_function(f"spark_{name}", kernel, ["VARCHAR"], "VARCHAR", type=PythonUDFType.ARROW)
     return database
@@ -74,15 +75,11 @@ def _tried(
     connection: duckdb.DuckDBPyConnection, items: Mapping[str, Item], rows: pa.Table
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     """A value in an envelope: no envelope means that the expression has failed."""
-    texts = {name: f"TRY({{'v': {item.text}}})" if item.fails else item.text for name, item in items.items()}
-    found = _selected(connection, texts, rows)
+    found = _selected(connection, {name: f"TRY({{'v': {item.text}}})" for name, item in items.items()}, rows)
     values, failed = {}, {}
     for name, item in items.items():
         column = found.column(name).combine_chunks()
-        if item.fails:
-            failed[name] = column.is_null()
-            column = pc.struct_field(column, "v")
-        values[name] = _typed(column, item.type)
+        values[name], failed[name] = _typed(pc.struct_field(column, "v"), item.type), column.is_null()
     return values, {name: mask for name, mask in failed.items() if pc.any(mask).as_py()}
 
 

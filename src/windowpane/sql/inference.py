@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from windowpane.sql.functions import RETURN_TYPES, SAME_AS_ARGUMENTS, SAME_AS_FIRST
+from windowpane.sql.literals import number_literal
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, TIMES, decimal, decimal_parts, fields_of, parts_of, type_name
 
 Types = Mapping[str, str | None]
@@ -27,6 +28,8 @@ def infer(node: exp.Expr | None, types: Types) -> str | None:
         return types.get(node.name) or None
     if isinstance(node, exp.Literal):
         return _literal(node)
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return number_literal(f"-{node.this.name}")
     if isinstance(node, (exp.Paren, exp.Neg, exp.BitwiseNot)):
         return infer(node.this, types)
     if isinstance(node, (exp.Cast, exp.TryCast)):

@@ -15,8 +15,8 @@ from windowpane.sql.functions import words
 from windowpane.sql.literals import duration_literal, like_pattern, number_literal, safe_regex, time_literal
 from windowpane.sql.parse import guarded
 from windowpane.sql.scalar import is_try_cast, read_expression
-from windowpane.sql.signatures import LITERAL, NULL, find_signature
-from windowpane.sql.signatures.model import Signature, cast_to
+from windowpane.sql.signatures import LITERAL, NULL, TABLE, find_signature
+from windowpane.sql.signatures.model import Signature, cast_to, duckdb_type
 from windowpane.sql.source import SourceText
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, fields_of, type_name
 
@@ -25,6 +25,7 @@ _OPERATORS = {
     exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>", exp.DPipe: "||",
 }  # fmt: skip
 _MAY_MIX = frozenset(["+", "-", "*", "%", "/", "=", "<>", "<", "<=", ">", ">=", "<=>"])
+_TRIED = ("try_add", "try_subtract", "try_multiply")
 _DIVISOR_FIRST = ("/", "%", "div", "mod", "pmod")
 _ALL_EVALUATED = ("<=>", "coalesce", "nvl", "ifnull", "greatest", "least", "array")
 _CHOICES = ("coalesce", "nvl", "ifnull", "nvl2", "greatest", "least", "array")
@@ -54,6 +55,10 @@ class Translated:
     number: str | None = None
     """The number, where the expression is one that is written out."""
     literal: bool = False
+    tried: bool = False
+    """It is a try_add, try_subtract or try_multiply."""
+    constant: bool = False
+    """No column is looked at. DuckDB may compute such a value once, outside of TRY, so it must not fail."""
 
 
 def translate_expression(
@@ -83,7 +88,7 @@ class _Translator:
 
     def typed(self, node: exp.Expr | None) -> Translated:
         if node is None:
-            return Translated("NULL", NULL)
+            return Translated("NULL", NULL, constant=True)
         if any(value and name not in _READ for name, value in node.args.items()):
             raise self.refuse(node)
         if type(node) in _OPERATORS and isinstance(node, exp.Binary):
@@ -98,10 +103,32 @@ class _Translator:
         """A function or operator by its signature."""
         args = _mixed(args) if name in _MAY_MIX else _chosen(args) if name in _CHOICES else args
         signature = self.signature(node, name, args)
+        if all(arg.constant for arg in args) and (signature.fails or "TRY(" in signature.template):
+            return self.constant(node, name, args, signature)
+        if name in ("+", "-", "*") and any(arg.tried for arg in args):
+            raise self.refuse(node, "Spark does not keep try_ functions apart from the operators around them")
         if signature.safe_args and any(arg.fails for arg in args):
             raise self.refuse(node, "an argument can fail, and is not always evaluated")
         text = self.unless_null(node, name, args, signature.template.format(*(arg.text for arg in args)))
-        return Translated(text, signature.result, signature.fails or any(arg.fails for arg in args))
+        fails, constant = signature.fails or any(arg.fails for arg in args), all(arg.constant for arg in args)
+        return Translated(text, signature.result, fails, constant=constant, tried=name in _TRIED)
+
+    def constant(self, node: exp.Expr, name: str, args: Sequence[Translated], signature: Signature) -> Translated:
+        """Sums of integers that are written out; anything else that might fail is refused."""
+        if name in ("+", "-") and signature.result in INTEGRAL and all(arg.number for arg in args):
+            left, right = (int(str(arg.number)) for arg in args)
+            total = str(left + right if name == "+" else left - right)
+            if number_literal(total) in (*INTEGRAL[: INTEGRAL.index(signature.result) + 1],):
+                text = f"CAST('{total}' AS {duckdb_type(signature.result)})"
+                return Translated(text, signature.result, number=total, literal=True, constant=True)
+        if name == "abs" and args[0].number is not None and signature.result in INTEGRAL:
+            return replace(args[0], text=f"abs({args[0].text})", number=args[0].number.lstrip("-"))
+        if name.startswith("cast ") and signature.result in INTEGRAL and args[0].number is not None:
+            kind = number_literal(args[0].number)
+            if kind in INTEGRAL and _fits(args[0].number, signature.result):
+                text = f"CAST('{args[0].number}' AS {duckdb_type(signature.result)})"
+                return Translated(text, signature.result, number=args[0].number, literal=True, constant=True)
+        raise self.refuse(node, "a constant that might fail")
 
     def unless_null(self, node: exp.Expr, name: str, args: Sequence[Translated], text: str) -> str:
         """Spark does not evaluate the operands that follow a NULL, so those cannot fail there."""
@@ -115,15 +142,9 @@ class _Translator:
     def signature(self, node: exp.Expr, name: str, args: Sequence[Translated]) -> Signature:
         kinds = tuple(arg.type for arg in args)
         marked = tuple(f"{LITERAL}{arg.type}" if _is_literal(name, arg) else arg.type for arg in args)
-        signature = find_signature(name, marked) or find_signature(name, kinds)
+        signature = TABLE.get((name, marked)) or find_signature(name, kinds)
         if signature is None and any(arg.literal for arg in args):
-            found = (
-                find_signature(name, tuple(mark if at == place else kind for at, (mark, kind) in
-                                           enumerate(zip(marked, kinds, strict=True))))
-                for place in range(len(args))
-            )  # fmt: skip
-            signature = next((each for each in found if each is not None), None)
-            signature = signature or find_signature(name, (*kinds[:1], *marked[1:]))
+            signature = TABLE.get((name, (*kinds[:1], *marked[1:]))) or TABLE.get((name, (*marked[:1], *kinds[1:])))
         if signature is None:
             raise self.refuse(node, f"of {', '.join(kinds)}" if kinds else "")
         if signature.zoned and not self.session.utc:
@@ -157,7 +178,7 @@ class _Translator:
         if node.is_string:
             if "\x00" in node.name:
                 raise self.refuse(node)
-            return Translated(f"'{_escaped(node.name)}'", "STRING", literal=True)
+            return Translated(f"'{_escaped(node.name)}'", "STRING", literal=True, constant=True)
         return self.number(node, node.name)
 
     def number(self, node: exp.Expr, text: str) -> Translated:
@@ -165,13 +186,13 @@ class _Translator:
         if kind is None:
             raise self.refuse(node)
         typed = {"INT": "INTEGER"}.get(kind, kind)
-        return Translated(f"CAST('{text}' AS {typed})", kind, number=text, literal=True)
+        return Translated(f"CAST('{text}' AS {typed})", kind, number=text, literal=True, constant=True)
 
     def _boolean(self, node: exp.Boolean) -> Translated:
-        return Translated("TRUE" if node.this else "FALSE", "BOOLEAN")
+        return Translated("TRUE" if node.this else "FALSE", "BOOLEAN", constant=True)
 
     def _null(self, node: exp.Null) -> Translated:
-        return Translated("NULL", NULL)
+        return Translated("NULL", NULL, constant=True)
 
     def _paren(self, node: exp.Paren) -> Translated:
         return self.typed(node.this)
@@ -285,11 +306,13 @@ class _Translator:
         if value.type == NULL:
             return _typed_null(value, target)
         if value.type == target:
-            return replace(value, number=None)
+            return value
         if value.number is not None and target == "DOUBLE":
-            return Translated(f"CAST('{value.number}' AS DOUBLE)", "DOUBLE", number=value.number, literal=True)
+            return Translated(
+                f"CAST('{value.number}' AS DOUBLE)", "DOUBLE", number=value.number, literal=True, constant=True
+            )
         word = "try_cast" if is_try_cast(node) else "cast"
-        return replace(self.use(node, f"{word} {target}", [replace(value, literal=False)]), number=value.number)
+        return self.use(node, f"{word} {target}", [replace(value, literal=False)])
 
     _trycast = _cast
 
@@ -297,7 +320,7 @@ class _Translator:
         shown = time_literal(text, target)
         if shown is None or (target == "TIMESTAMP" and not self.session.utc):
             raise self.refuse(node, "a time must be written out in full, in a session in UTC")
-        return Translated(shown, target)
+        return Translated(shown, target, constant=True)
 
     def _trim(self, node: exp.Trim) -> Translated:
         if node.args.get("position") or node.args.get("expression"):
@@ -317,7 +340,7 @@ class _Translator:
         shown = duration_literal(node)
         if shown is None:
             raise self.refuse(node, "only intervals of seconds to days")
-        return Translated(shown, "INTERVAL")
+        return Translated(shown, "INTERVAL", constant=True)
 
     def _anonymous(self, node: exp.Anonymous) -> Translated:
         name, args = str(node.name or node.this).lower(), list(node.expressions)
@@ -326,11 +349,13 @@ class _Translator:
         if name == "if" and len(args) == 3:
             return self._if(exp.If(this=args[0], true=args[1], false=args[2]))
         if name == "date_trunc" and len(args) == 2 and isinstance(args[0], exp.Literal):
-            unit = Translated("", f"'{args[0].name.upper()}'")
+            unit = Translated("", f"'{args[0].name.upper()}'", constant=True)
             return self.use(node, name, [unit, self.typed(args[1])])
         return self.use(node, name, [self.typed(arg) for arg in args])
 
 
+_BOUNDED = {"repeat": 1_000, "substring": 2**31 - 1, "substr": 2**31 - 1, "date_add": 100_000, "date_sub": 100_000}
+"""How large a number that is written out may be."""
 _CASTS = {"int": "INT", "bigint": "BIGINT", "smallint": "SMALLINT", "tinyint": "TINYINT", "double": "DOUBLE",
           "string": "STRING", "boolean": "BOOLEAN", "date": "DATE"}  # fmt: skip
 
@@ -341,7 +366,14 @@ def _is_literal(name: str, arg: Translated) -> bool:
         return arg.number is not None and float(arg.number) != 0
     if name == "pmod":
         return arg.number is not None and float(arg.number) > 0
+    if name in _BOUNDED and arg.type == "INT":
+        return arg.number is not None and abs(float(arg.number)) <= _BOUNDED[name]
     return arg.literal
+
+
+def _fits(number: str, kind: str) -> bool:
+    limit: int = 2 ** (8 * 2 ** INTEGRAL.index(kind) - 1)
+    return -limit <= int(number) < limit
 
 
 def _mixed(args: Sequence[Translated]) -> list[Translated]:
@@ -356,14 +388,16 @@ def _mixed(args: Sequence[Translated]) -> list[Translated]:
 
 def _as_double(arg: Translated) -> Translated:
     if arg.number is not None and arg.type.startswith("DECIMAL"):
-        return Translated(f"CAST('{arg.number}' AS DOUBLE)", "DOUBLE", number=arg.number, literal=True)
+        return Translated(f"CAST('{arg.number}' AS DOUBLE)", "DOUBLE", number=arg.number, literal=True, constant=True)
     return arg
 
 
 def _as_decimal(arg: Translated) -> Translated:
-    """Spark takes as many digits for an integer that is written out as it has."""
-    if arg.number is None or arg.type not in INTEGRAL:
+    """Spark takes as many digits for an integer that is written out as it has; what else is constant is refused."""
+    if not arg.constant or arg.type not in INTEGRAL:
         return arg
+    if arg.number is None or number_literal(arg.number) != arg.type:
+        return replace(arg, type=f"constant {arg.type}")
     kind = f"DECIMAL({len(arg.number.lstrip('-'))},0)"
     return replace(arg, text=f"CAST('{arg.number}' AS {kind})", type=kind)
 
@@ -392,7 +426,7 @@ def _chosen(args: Sequence[Translated]) -> list[Translated]:
 def _typed_null(arg: Translated, kind: str) -> Translated:
     if arg.type != NULL or kind == NULL:
         return arg
-    return Translated(cast_to("NULL", NULL, kind), kind)
+    return Translated(cast_to("NULL", NULL, kind), kind, constant=True)
 
 
 def _escaped(text: str) -> str:

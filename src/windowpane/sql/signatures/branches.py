@@ -42,7 +42,7 @@ def of_any(name: str, args: tuple[str, ...]) -> Signature | None:
         return None
     if name in ("CASE", "IF"):
         return Signature(name, args, args[0], "")
-    if name in _NUMBERED and args:
+    if name in _NUMBERED and (len(args) == 2 or name == "coalesce"):
         listed = ", ".join(f"{{{number}}}" for number in range(len(args)))
         return Signature(name, args, args[0], f"coalesce({listed})")
     if name == "array":

@@ -10,6 +10,7 @@ from windowpane.sql.types import FRACTIONAL, INTEGRAL, decimal, decimal_parts
 COMPARISONS = {
     "=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "IS NOT DISTINCT FROM",
 }  # fmt: skip
+_EXACT_DIGITS = 34
 _PLAIN = ("+", "-", "*")
 _TRIED = {"try_add": "+", "try_subtract": "-", "try_multiply": "*"}
 
@@ -42,8 +43,16 @@ def _of_one(kind: str) -> Iterator[Signature]:
     if not whole:
         yield Signature("isnan", (kind,), "BOOLEAN", "coalesce(isnan({0}), FALSE)")
     for name, rounds in (("floor", "floor"), ("ceil", "ceil"), ("ceiling", "ceil")):
-        text = cast_to("{0}", kind, "BIGINT") if whole else f"CAST({rounds}({{0}}) AS BIGINT)"
-        yield Signature(name, (kind,), "BIGINT", text, fails=not whole)
+        text = cast_to("{0}", kind, "BIGINT") if whole else _saturated(f"{rounds}({wide})")
+        yield Signature(name, (kind,), "BIGINT", text)
+
+
+def _saturated(text: str) -> str:
+    """A double as the nearest BIGINT, NaN as 0, as Java has it."""
+    low, high = (f"CAST('{limit}' AS BIGINT)" for limit in (-(2**63), 2**63 - 1))
+    outside = f"WHEN {text} >= CAST('9223372036854775808' AS DOUBLE) THEN {high}"
+    outside += f" WHEN {text} <= CAST('-9223372036854775808' AS DOUBLE) THEN {low}"
+    return f"CASE WHEN isnan({text}) THEN CAST('0' AS BIGINT) {outside} ELSE CAST({text} AS BIGINT) END"
 
 
 def _integers(left: str, right: str, kind: str) -> Iterator[Signature]:
@@ -102,7 +111,7 @@ def _compared(left: str, right: str, kind: str) -> Iterator[Signature]:
 def of_decimals(name: str, args: tuple[str, ...]) -> Signature | None:
     """Signatures of decimals of any precision: where Spark's result is exact, so that no digit is rounded."""
     if len(args) == 1:
-        known = args[0].startswith("DECIMAL") and name in ("negative", "abs", "positive")
+        known = _exact(args[0]) and name in ("negative", "abs", "positive")
         text = {"negative": "(-{0})", "abs": "abs({0})", "positive": "{0}"}
         return Signature(name, args, args[0], f"CAST({text[name]} AS {args[0]})") if known else None
     if len(args) != 2 or not any(arg.startswith("DECIMAL") for arg in args):
@@ -115,6 +124,12 @@ def of_decimals(name: str, args: tuple[str, ...]) -> Signature | None:
     if name in COMPARISONS:
         return _decimals_compared(name, args, left, right)
     return _decimal_arithmetic(name, args, left, right)
+
+
+def _exact(kind: str | None) -> bool:
+    """Spark rounds what it computes to 34 digits before it looks whether it fits."""
+    parts = decimal_parts(kind) if (kind or "").startswith("DECIMAL") else None
+    return parts is not None and parts[0] <= _EXACT_DIGITS
 
 
 def _decimals_compared(
@@ -137,12 +152,12 @@ def _decimal_arithmetic(
     if name == "*":
         result = decimal(p1 + p2 + 1, s1 + s2)
         wide = decimal(38 - p2, s1)
-        if result is None or wide is None:
+        if result is None or wide is None or not _exact(result):
             return None
         return Signature(name, args, result, f"CAST(CAST({{0}} AS {wide}) * {{1}} AS {result})")
     scale = max(s1, s2)
     result = decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
-    if result is None:
+    if result is None or not _exact(result):
         return None
     a, b = f"CAST({{0}} AS {result})", f"CAST({{1}} AS {result})"
     return Signature(name, args, result, f"CAST({a} {name} {b} AS {result})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windowpane.sql.signatures.model import Signature, pairs
+from windowpane.sql.signatures.model import LITERAL, Signature, pairs
 
 _DATE_PARTS = {
     "year": "year({0})", "quarter": "quarter({0})", "month": "month({0})", "day": "day({0})",
@@ -30,13 +30,12 @@ def signatures() -> Iterator[Signature]:
     yield Signature("unix_micros", ("TIMESTAMP",), "BIGINT", micros)
     yield Signature("unix_millis", ("TIMESTAMP",), "BIGINT", _floored(micros, 1_000))
     yield Signature("unix_seconds", ("TIMESTAMP",), "BIGINT", _floored(micros, 1_000_000))
-    for kind in ("INT", "BIGINT"):
-        wide = "CAST({0} AS BIGINT)"
-        yield Signature("timestamp_micros", (kind,), "TIMESTAMP", f"make_timestamp({wide})")
-        yield Signature("timestamp_millis", (kind,), "TIMESTAMP", f"make_timestamp({wide} * 1000)", fails=True)
+    wide = "CAST({0} AS BIGINT)"  # Spark's first and last instants are out of DuckDB's range
+    yield Signature("timestamp_micros", ("INT",), "TIMESTAMP", f"make_timestamp({wide})")
+    yield Signature("timestamp_millis", ("INT",), "TIMESTAMP", f"make_timestamp({wide} * 1000)")
     yield Signature("datediff", ("DATE", "DATE"), "INT", "CAST({0} - {1} AS INTEGER)", fails=True)
-    yield Signature("date_add", ("DATE", "INT"), "DATE", "({0} + {1})", fails=True)
-    yield Signature("date_sub", ("DATE", "INT"), "DATE", "({0} - {1})", fails=True)
+    yield Signature("date_add", ("DATE", f"{LITERAL}INT"), "DATE", "({0} + {1})")
+    yield Signature("date_sub", ("DATE", f"{LITERAL}INT"), "DATE", "({0} - {1})")
     for left, right in pairs(("TIMESTAMP", "DATE")):
         if left != right:
             word = "DATE" if right == "DATE" else "TIMESTAMP"
