@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from windowpane.config import parse_pipeline
 from windowpane.core import columns as c
 from windowpane.core.rows import CHUNK_ROWS
+from windowpane.plan.pipeline import plan_pipeline
 from windowpane.plan.steps import EventTimeColumn, EventTimes
 from windowpane.spark.scan_files import FileReader
 from windowpane.spark.scan_projection import Projection
@@ -177,3 +179,24 @@ def test_rows_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
     sizes = [scanned.rows.num_rows for scanned in scan(columns={"v": INT}).read(iter([listed]), 0)]
     assert max(sizes) <= CHUNK_ROWS
     assert sum(sizes) == CHUNK_ROWS + 5
+
+
+@pytest.mark.parametrize(
+    ("config", "scanned"),
+    [
+        ({}, True),
+        ({"spark.sql.session.timeZone": "Etc/UTC"}, True),
+        ({"spark.sql.session.timeZone": "Europe/Berlin"}, False),
+        ({"spark.sql.ansi.enabled": "false"}, False),
+    ],
+)
+def test_the_scan_follows_the_settings_of_the_session(config: dict[str, str], *, scanned: bool) -> None:
+    sql = "SELECT hour(ts) AS h, sum(v * 2) AS n FROM s GROUP BY tumblingwindow('ss', 5), hour(ts)"
+    settings = {
+        "streams": {"s": {"format": "parquet", "path": "data", "schema": "ts TIMESTAMP, v BIGINT"}},
+        "transforms": {"q": {"sql": sql, "sink": "out"}},
+        "sinks": {"out": {"format": "console"}},
+        "spark": {"config": config},
+    }
+    (plan,) = plan_pipeline(parse_pipeline(settings))
+    assert (plan.scan is not None) == scanned

@@ -19,6 +19,7 @@ from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, side_notes
 from windowpane.plan.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.timing import Timing, resolve_timing
+from windowpane.sql import SessionFacts
 from windowpane.sql.query import BoundQuery, StreamRef
 
 
@@ -63,6 +64,7 @@ def plan_query(
     registry: EventtimeTypes = EVENTTIME_TYPES,
     *,
     name: str = "query",
+    session: SessionFacts | None = None,
 ) -> Plan:
     """Plan one query; PlanError where query and configuration do not fit together.
 
@@ -78,7 +80,7 @@ def plan_query(
     built = _Builder(context, timing, chains).sink()
     optimized, logical_rules = optimize_logical(built)
     physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
-    scan, scan_notes = resolve_scan(physical, streams, reinjects=_reinjects(optimized))
+    scan, scan_notes = resolve_scan(physical, streams, reinjects=_reinjects(optimized), session=session)
     notes = timing.notes + side_notes(context, timing) + scan_notes
     return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes, types, scan)
 

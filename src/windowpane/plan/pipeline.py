@@ -10,7 +10,7 @@ from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
-from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, bind, parse_schema, with_kafka_metadata
+from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, SessionFacts, bind, parse_schema, with_kafka_metadata
 
 
 def plan_pipeline(
@@ -74,7 +74,8 @@ def _plan_transform(
 ) -> Plan:
     with _located(config, name, transform):
         bound = bind(transform.query, catalog)
-        return plan_query(bound, config.streams, config.options, transform, registry, name=name)
+        session = SessionFacts.of(config.spark.spark_config)
+        return plan_query(bound, config.streams, config.options, transform, registry, name=name, session=session)
 
 
 @contextmanager

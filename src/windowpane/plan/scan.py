@@ -8,7 +8,7 @@ to be Spark's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
@@ -60,11 +60,17 @@ class ColumnarScan:
     """Columns of a Kafka record beside its value, as far as they are used."""
     several_topics: bool = False
     max_record_bytes: int = 16 * 1024 * 1024
+    session: SessionFacts = field(default_factory=SessionFacts)
+    """What the computed columns take for granted."""
 
     @property
     def stamped(self) -> bool:
         """Whether the time that the source itself gives a record is looked at."""
         return self.times is not None and any(each.column == SOURCE_TIME for each in self.times.columns)
+
+    def holds_in(self, session: SessionFacts) -> bool:
+        """Whether its values are Spark's in a session: one that the user has made may be another than was planned."""
+        return not self.computed or ((session.utc or not self.session.utc) and (session.ansi or not self.session.ansi))
 
     def describe(self) -> str:
         if self.format == KAFKA:
@@ -136,7 +142,7 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts
     return ColumnarScan(
         source.stream, str(stream.format), columns.read, scan_times(timed.steps, types) if timed else None,
         plain, computed, project.where, project.original, reason, _detail(project, source, types, session),
-        columns.own, stream.format == KAFKA and several_topics(stream), stream.max_record_bytes,
+        columns.own, stream.format == KAFKA and several_topics(stream), stream.max_record_bytes, session,
     )  # fmt: skip
 
 

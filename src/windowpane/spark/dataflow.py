@@ -27,7 +27,7 @@ from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.spark.ticking import TickStage, ticking
-from windowpane.sql import KAFKA
+from windowpane.sql import KAFKA, SessionFacts
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
 
@@ -65,7 +65,9 @@ def build_dataflow(
 
     `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
     """
-    if plan.scan is not None and sources.scanned is not None and feedback:
+    settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
+    fits = plan.scan is not None and plan.scan.holds_in(SessionFacts.of(settings))
+    if plan.scan is not None and fits and sources.scanned is not None and feedback:
         scan = worker_scan(plan.scan)
         rows, crossing = sources.scanned(plan.scan), scan.schema
     else:

@@ -44,6 +44,13 @@ class SessionFacts:
     """Its time zone is UTC."""
     ansi: bool = True
 
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> SessionFacts:
+        """By Spark's settings; windowpane's own are UTC and ANSI mode."""
+        zone = settings.get("spark.sql.session.timeZone") or "UTC"
+        ansi = settings.get("spark.sql.ansi.enabled") or "true"
+        return cls(zone in ("UTC", "Etc/UTC", "GMT", "Z"), ansi.lower() == "true")
+
 
 @dataclass(frozen=True)
 class Translated:

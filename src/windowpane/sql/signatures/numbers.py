@@ -43,16 +43,9 @@ def _of_one(kind: str) -> Iterator[Signature]:
     if not whole:
         yield Signature("isnan", (kind,), "BOOLEAN", "coalesce(isnan({0}), FALSE)")
     for name, rounds in (("floor", "floor"), ("ceil", "ceil"), ("ceiling", "ceil")):
-        text = cast_to("{0}", kind, "BIGINT") if whole else _saturated(f"{rounds}({wide})")
-        yield Signature(name, (kind,), "BIGINT", text)
-
-
-def _saturated(text: str) -> str:
-    """A double as the nearest BIGINT, NaN as 0, as Java has it."""
-    low, high = (f"CAST('{limit}' AS BIGINT)" for limit in (-(2**63), 2**63 - 1))
-    outside = f"WHEN {text} >= CAST('9223372036854775808' AS DOUBLE) THEN {high}"
-    outside += f" WHEN {text} <= CAST('-9223372036854775808' AS DOUBLE) THEN {low}"
-    return f"CASE WHEN isnan({text}) THEN CAST('0' AS BIGINT) {outside} ELSE CAST({text} AS BIGINT) END"
+        number = f"CASE WHEN isnan({{0}}) THEN 0 ELSE CAST({rounds}({wide}) AS BIGINT) END"
+        text = cast_to("{0}", kind, "BIGINT") if whole else number
+        yield Signature(name, (kind,), "BIGINT", text, fails=not whole)
 
 
 def _integers(left: str, right: str, kind: str) -> Iterator[Signature]:
