@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from windowpane.durable import corrupt
+from windowpane.errors import gist
+
 
 @dataclass(frozen=True)
 class PlannedFile:
@@ -32,6 +35,16 @@ def planned_files(checkpoint: Path, batch_id: int) -> dict[int, list[PlannedFile
             first = int(after.get(source, {}).get("logOffset", -1)) + 1
             planned[source] = _logged(checkpoint / "sources" / str(source), first, int(offset["logOffset"]))
     return planned
+
+
+def read_files(checkpoint: Path, batch_id: int, folder: Path) -> set[str]:
+    """Paths of the files in a local folder that this micro-batch or an earlier one has read."""
+    inside, found = f"{folder.resolve()}/", set[str]()
+    for source, offset in offsets(checkpoint, batch_id).items():
+        if "logOffset" in offset:
+            files = _logged(checkpoint / "sources" / str(source), 0, int(offset["logOffset"]))
+            found |= {local_path(file.path) or "" for file in files if is_under(file.path, inside)}
+    return found
 
 
 def planned_records(checkpoint: Path, batch_id: int) -> dict[int, int]:
@@ -70,11 +83,18 @@ def _positions(offset: dict[str, Any]) -> dict[tuple[str, str], int]:
 
 def _logged(log: Path, first: int, last: int) -> list[PlannedFile]:
     """Files of a range of a source's log. What is older may stand in a later file that has all up to there."""
-    own = [_lines(log / str(number)) or _lines(log / f"{number}.compact") for number in range(first, last + 1)]
-    found = own if all(own) else [_lines(path) for path in log.glob("[0-9]*")]
-    entries = [json.loads(line) for lines in found for line in lines if line.startswith("{")]
-    wanted = [entry for entry in entries if first <= int(entry["batchId"]) <= last]
-    return [PlannedFile(str(entry["path"]), int(entry["timestamp"])) for entry in wanted]
+    own = [_entries(log / str(number)) or _entries(log / f"{number}.compact") for number in range(first, last + 1)]
+    found = own if all(own) else [_entries(path) for path in log.glob("[0-9]*")]
+    return [file for entries in found for number, file in entries if first <= number <= last]
+
+
+def _entries(path: Path) -> list[tuple[int, PlannedFile]]:
+    """The files that a file of a source's log names, each with its number in the log."""
+    try:
+        read = [json.loads(line) for line in _lines(path) if line.startswith("{")]
+        return [(int(each["batchId"]), PlannedFile(str(each["path"]), int(each["timestamp"]))) for each in read]
+    except (ValueError, KeyError, TypeError, OSError) as broken:
+        raise corrupt(path, f"no log of Spark ({gist(broken)})") from broken
 
 
 def _lines(path: Path) -> list[str]:

@@ -17,6 +17,7 @@ from windowpane.durable import read_object, remove_drafts, write_whole, writing
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
 from windowpane.runtime.agreement import check_agreement, last_id, run_id
+from windowpane.runtime.waiting_rows import check_waiting
 from windowpane.spark.ledger import Ledger
 
 FORMAT = 1
@@ -72,6 +73,7 @@ class Checkpoint:
                 "every window has been emitted. To process the input anew: windowpane reset",
             )
         check_agreement(Path(self.spark), self.ledger, self.folder / PLAN_FILE)
+        check_waiting(Path(self.spark), self.ledger, self.reinject, self.last_committed())
         known = self._plan()
         if known is None:
             return None

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,6 +19,7 @@ from windowpane.errors import ConfigError, InternalError, WindowpaneError
 from windowpane.runtime.pipeline import Pipeline
 from windowpane.spark.ledger import Entry
 from windowpane.spark.session import create_session
+from windowpane.temporary import temporary
 from windowpane.testing.golden_compare import Difference, compare
 from windowpane.testing.golden_model import Golden, Step
 from windowpane.testing.golden_rows import to_inputs
@@ -46,8 +46,8 @@ class _BatchSink(Sink):
 @contextmanager
 def golden_session() -> Iterator[SparkSession]:
     """A local Spark session for golden files; its own output goes to a file that is removed."""
-    with TemporaryDirectory(prefix="windowpane-golden-") as folder:
-        spark = create_session(SparkSettings(master="local[2]"), log=Path(folder) / "spark.log")
+    with temporary("golden") as folder:
+        spark = create_session(SparkSettings(master="local[2]"), log=folder / "spark.log")
         try:
             yield spark
         finally:
@@ -62,11 +62,11 @@ def differences_on_spark(golden: Golden, spark: SparkSession) -> list[Difference
 def run_on_spark(golden: Golden, spark: SparkSession) -> Run:
     """Run a file to its end. ConfigError for steps that need a clock or a watermark set by hand."""
     _refuse_steps(golden)
-    with TemporaryDirectory(prefix="windowpane-golden-") as folder:
+    with temporary("golden") as folder:
         results, side = _BatchSink("results"), _BatchSink("side")
         try:
             job = Pipeline.from_dict(_settings(golden), folder, sinks={"results": results, "side": side})
-            entries = _run(golden, job, spark, Path(folder))
+            entries = _run(golden, job, spark, folder)
         except InternalError:
             raise
         except WindowpaneError as error:

@@ -11,10 +11,8 @@ import atexit
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +25,7 @@ from pyspark.serializers import UTF8Deserializer, read_int
 
 from windowpane.errors import SparkError
 from windowpane.spark.java import java_problem
+from windowpane.temporary import make_temporary, remove_temporary
 
 _DEAF = 'trap "" INT TERM HUP; exec "$@"'
 """Ignored signals stay ignored in whatever a shell executes, and the JVM leaves them so."""
@@ -55,7 +54,7 @@ def launch_jvm(config: Mapping[str, str], environment: Mapping[str, str], log: P
 
 def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: IO[bytes] | None) -> Any:
     """As pyspark.java_gateway.launch_gateway does, which gives no hold on the process while it starts."""
-    folder = Path(tempfile.mkdtemp(prefix="windowpane-jvm-"))
+    folder = make_temporary("jvm")
     address = folder / "address"
     settings = folder / "settings"
     settings.touch(0o600)
@@ -73,7 +72,7 @@ def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: I
         _kill(process)
         raise
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_temporary(folder)
     gateway.proc = process
     atexit.register(_end, process)
     return gateway

@@ -7,19 +7,18 @@ Python keeps them compiled. So workers are started by a script that takes the ar
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
+
+from windowpane.temporary import make_temporary
 
 _SCRIPT = """#!/bin/sh
 rest=
@@ -75,9 +74,7 @@ def _from_archive() -> bool:
 
 def _script() -> str:
     """An executable to start workers with; the interpreter itself where scripts cannot be executed."""
-    folder = Path(tempfile.mkdtemp(prefix="windowpane-python-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    script = folder / "python3"
+    script = make_temporary("python") / "python3"
     script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
     script.chmod(0o755)
     try:
