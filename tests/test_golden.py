@@ -125,31 +125,31 @@ def test_a_push_is_cut_into_single_rows() -> None:
         ("# why\noptions\n  a = \n", 2, "the lines below `options`"),
         ("# why\n  indented\n", 2, "belongs to no section"),
         ("# why\nstream s: ts BIGINT\n", 2, "there is no query"),
-        ("# why\npush\n", 2, "stands before the query"),
-        (HEAD + "now 5s\n", 8, "stands after the query"),
+        ("# why\npush\n", 2, "comes before the query"),
+        (HEAD + "now 5s\n", 8, "comes after the query"),
         (HEAD + "push t\n", 8, "there is no stream `t`"),
         (HEAD + "push s shard\n", 8, "`push s shard` is not known"),
-        (HEAD + "push at soon\n", 8, "`soon` is no instant"),
-        (HEAD + "push\n  ts | ts\n", 9, "is no header"),
+        (HEAD + "push at soon\n", 8, "`soon` is not an instant"),
+        (HEAD + "push\n  ts | ts\n", 9, "is not a header"),
         (HEAD + "push\n  ts | k\n  1s\n", 10, "1 cells under a header of 2"),
         (HEAD + "push\n  k\n  'open\n", 10, "has no end"),
         (HEAD + "push\n  k\n  [1, 2\n", 10, "is missing after `2`"),
-        (HEAD + "push\n  {'a': 1}\n", 9, "this is no JSON"),
-        (HEAD + "watermark 5\n", 8, "`5` is no instant"),
-        (HEAD + "clock -5s\n", 8, "no step of the clock"),
-        (HEAD + "end now\n", 8, "takes nothing behind it"),
+        (HEAD + "push\n  {'a': 1}\n", 9, "this is not JSON"),
+        (HEAD + "watermark 5\n", 8, "`5` is not an instant"),
+        (HEAD + "clock -5s\n", 8, "not a step of the clock"),
+        (HEAD + "end now\n", 8, "takes no arguments"),
         (HEAD + "end\n  a\n", 9, "takes no lines below it"),
         (HEAD + "replay\n", 8, "no step to run once more"),
         (HEAD + "expect rows\n", 8, "only one `expect error CODE`"),
         (HEAD + "end\nexpect roes\n", 9, "nothing called `roes`"),
         (HEAD + "end\nexpect rows sorted\n", 9, "is not known"),
         (HEAD + "end\nexpect side\n  kind | raeson\n", 10, "no field `raeson`"),
-        (HEAD + "end\nexpect watermark soon\n", 9, "`soon` is no instant"),
-        (HEAD + "end\nexpect accounting in three\n", 9, "is no name with its number"),
+        (HEAD + "end\nexpect watermark soon\n", 9, "`soon` is not an instant"),
+        (HEAD + "end\nexpect accounting in three\n", 9, "is not a name with a number"),
         (HEAD + "end\nexpect accounting inn 3\n", 9, "no `inn`"),
-        (HEAD + "end\nexpect error oops\n", 9, "no error code"),
-        (HEAD + "end\nexpect rows\nexpect rows\n", 10, "cannot stand here"),
-        (HEAD + "restart\nexpect rows\n", 9, "cannot stand here"),
+        (HEAD + "end\nexpect error oops\n", 9, "not an error code"),
+        (HEAD + "end\nexpect rows\nexpect rows\n", 10, "is not allowed here"),
+        (HEAD + "restart\nexpect rows\n", 9, "is not allowed here"),
         (HEAD + "expect error OOPS\nend\n", 9, "has no steps"),
         (HEAD.replace("query\n", "cuttable no\nquery\n"), 6, "`cuttable no` is not known"),
         (HEAD.replace("query\n", "manual clock\nquery\n"), 6, "`manual clock` is not known"),
@@ -237,11 +237,11 @@ def test_command_reports_what_differs_and_goes_on(folder: Path) -> None:
     code, output = run(str(folder))
     assert code == 1
     assert "bad.slt:8: push of 3 rows: rows, expected - and got +" in output
-    assert output.endswith("2 files: 1 hold, 1 differ\n")
+    assert output.endswith("2 files: 1 passed, 1 failed\n")
 
 
 def test_command_runs_every_mode(folder: Path) -> None:
-    assert run(str(folder / "good.slt"), "--mode", "all") == (0, "1 file: 1 hold\n")
+    assert run(str(folder / "good.slt"), "--mode", "all") == (0, "1 file: 1 passed\n")
     code, output = run(str(folder / "good.slt"), "--mode", "restart")
     assert code == 2
     assert "valid: restarts" in output
@@ -261,7 +261,7 @@ def test_command_goes_on_after_a_file_that_cannot_be_read(folder: Path) -> None:
     code, output = run(str(folder))
     assert code == 2
     assert "broken.slt:2" in output
-    assert output.endswith("3 files: 1 hold, 1 differ, 1 cannot be read\n")
+    assert output.endswith("3 files: 1 passed, 1 failed, 1 unreadable\n")
 
 
 def test_command_completes(folder: Path) -> None:
@@ -303,10 +303,10 @@ def test_a_file_can_name_a_transform_of_a_pipeline(tmp_path: Path) -> None:
     named = "# why\npipeline ../pipeline.toml transform totals\n"
     path.write_text(named + STEPS + "expect watermark 8s\nend\nexpect rows\n  window_start | k | total\n"
                     "  0s | x | 1\n  0s | y | 2\n  10s | x | 4\n")  # fmt: skip
-    assert run(str(path), "--mode", "all") == (0, "1 file: 1 hold\n")
+    assert run(str(path), "--mode", "all") == (0, "1 file: 1 passed\n")
     path.write_text("# why\noptions\n  eventtime.late_tolerance = '0s'\n" + named.partition("\n")[2] + STEPS
                     + "expect watermark 10s\n")  # fmt: skip
-    assert run(str(path)) == (0, "1 file: 1 hold\n")
+    assert run(str(path)) == (0, "1 file: 1 passed\n")
     path.write_text(path.read_text().replace("10s\n", "11s\n"))
     assert golden.complete(path)
     assert "pipeline ../pipeline.toml transform totals\n" in path.read_text()
@@ -333,7 +333,7 @@ def page_examples(language: str) -> list[str]:
 def test_the_page_shows_a_file_that_holds(tmp_path: Path) -> None:
     path = tmp_path / "sessions.slt"
     path.write_text(page_examples("slt")[0])
-    assert run(str(path), "--mode", "all") == (0, "1 file: 1 hold\n")
+    assert run(str(path), "--mode", "all") == (0, "1 file: 1 passed\n")
     path.write_text(path.read_text().replace("| 150", "| 160"))
     shown = run(str(path))[1].replace(str(path), "sessions.slt")
     assert page_examples("text")[1] in shown

@@ -282,9 +282,9 @@ def test_explain_with_event_time_and_table() -> None:
     [
         (("--sql", "x", "--stream", "bids"), "--stream `bids` is not NAME=…"),
         (("--stream", "s=a INT"), "there is no query"),
-        (("--sql", "SELECT 1", "--sql-file", "x.sql"), "--sql and --sql-file exclude each other"),
-        (("--sql", "SELECT 1", "--transform", "hot"), "--transform and a query of its own exclude each other"),
-        (("--sql", "SELECT 1", "pipeline.toml"), "`pipeline.toml` and a query of its own exclude each other"),
+        (("--sql", "SELECT 1", "--sql-file", "x.sql"), "--sql and --sql-file cannot be combined"),
+        (("--sql", "SELECT 1", "--transform", "hot"), "--transform and a query on the command line cannot be combined"),
+        (("--sql", "SELECT 1", "pipeline.toml"), "`pipeline.toml` and a query on the command line cannot be combined"),
         (("--sql-file", "nowhere.sql"), "`nowhere.sql` cannot be read"),
         (("--sql", "x", "--stream", "s=a INT", "--eventtime", "r=a"), "--eventtime names the stream `r`"),
     ],
@@ -416,7 +416,7 @@ def test_run_refuses_mistakes_before_spark_starts(pipeline: Path) -> None:
     ("args", "message"),
     [
         (("--trigger", "sometimes"), "sometimes"),
-        (("--drain", "--trigger", "10s"), "it never is"),
+        (("--drain", "--trigger", "10s"), "never reaches"),
         (("--transform", "hto"), "there is no transform `hto`"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_limit_that_was_moved_is_shown() -> None:
     assert status_line("hot", transform | {"batch_limit": limit}).endswith("batch 9: 0.7 s")
     limit["changed"] = {"after_batch": 8, "at_us": 1_714_564_848_000_000, "from": {"bytes": 2**28}}
     assert status_line("hot", transform | {"batch_limit": limit}).endswith("batch 9: 0.7 s, limit 1,024 MB")
-    assert limit_told(limit) == "1,024 MB, by a target of 5 s, 256 MB until 2024-05-01 12:00:48"
+    assert limit_told(limit) == "1,024 MB, for a target of 5 s, 256 MB until 2024-05-01 12:00:48"
 
 
 def test_no_watermark_yet() -> None:

@@ -168,7 +168,7 @@ def test_dots_in_names_of_spark_options_stay() -> None:
     written = parse_stream("s", {"options": {"kafka": {"bootstrap": {"servers": "h:1"}}, "kafka.group.id": "g"}})
 
     assert written.options == {"kafka.bootstrap.servers": "h:1", "kafka.group.id": "g"}
-    with pytest.raises(ConfigError, match=r"`kafka.x` is given twice"):
+    with pytest.raises(ConfigError, match=r"`kafka.x` is set twice"):
         parse_stream("s", {"options": {"kafka": {"x": 1}, "kafka.x": 2}})
 
 

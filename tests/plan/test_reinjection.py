@@ -24,7 +24,7 @@ def planned(sql: str, route: dict[str, object]) -> dict[str, str]:
 
 def test_the_summary_says_where_rows_end() -> None:
     lines = planned("SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 1)", ROUTE)
-    assert lines["error rows"] == "read again, at most 2 times, then to dlq"
+    assert lines["error rows"] == "reinjected, at most 2 times, then to dlq"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_rows_that_dedupe_has_seen_are_refused() -> None:
         },
         "sinks": {"dlq": {"format": "console"}},
     }  # fmt: skip
-    with pytest.raises(PlanError, match="duplicates of themselves") as refused:
+    with pytest.raises(PlanError, match="treat them as duplicates") as refused:
         plan_pipeline(parse_pipeline(settings))
     assert refused.value.key == "transforms.q.side_output.evicted.sink"
     del settings["transforms"]["q"]["side_output"]["evicted"]  # type: ignore[index]

@@ -101,7 +101,7 @@ def test_a_sink_that_fails_for_a_while_gets_all_of_it_and_is_told_of_once(
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2
     assert "side sink `dlq` fails: ConnectionError: the broker is away" in said[0]
-    assert "takes rows again" in said[1]
+    assert "accepts rows again" in said[1]
 
 
 def test_a_dead_sink_holds_up_nothing_and_the_next_start_delivers(make: Make) -> None:

@@ -89,8 +89,8 @@ def test_a_sink_that_fails_twice_gets_the_batch_once(caplog: pytest.LogCaptureFi
         RetryingSink(sink, threading.Event(), pauses=(0.01, 0.01, 0.01)).write(batch())
     assert sink.taken == [4]
     assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [
-        "sink `results`, batch 4: try 1 of 4",
-        "sink `results`, batch 4: try 2 of 4",
+        "sink `results`, batch 4: attempt 1 of 4",
+        "sink `results`, batch 4: attempt 2 of 4",
     ]
 
 

@@ -26,12 +26,12 @@ app = typer.Typer(
 
 PipelineFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[PIPELINE.TOML]", help="Default: pipeline.toml here or in the nearest folder above."),
+    typer.Argument(metavar="[PIPELINE.TOML]", help="Default: pipeline.toml in this folder or the nearest one above."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help='Print JSON, errors too: {"error": {…}}.')]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when windowpane itself fails.")]
 Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait until it has ended.")
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the pipeline to end.")
 ]
 TransformName = Annotated[str | None, typer.Option("--transform", metavar="NAME", help="Only this transform.")]
 
@@ -58,7 +58,7 @@ def windowpane(
 def check(
     pipeline: PipelineFile = None, *, transform: TransformName = None, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Say in a few lines what a pipeline will do, or what is wrong with it. Nothing is started."""
+    """Describe what a pipeline will do, or what is wrong with it, without starting it."""
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.check import check_pipeline  # noqa: PLC0415  the planner is loaded when it is needed
 
@@ -76,7 +76,7 @@ def explain(
     *,
     logical: Annotated[bool, typer.Option("--logical", help="The plan as the query states it.")] = False,
     optimized: Annotated[bool, typer.Option("--optimized", help="The same after the optimizer's rules.")] = False,
-    physical: Annotated[bool, typer.Option("--physical", help="The plan that is run.")] = False,
+    physical: Annotated[bool, typer.Option("--physical", help="The plan that is executed.")] = False,
     transform: TransformName = None,
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="TEXT", help="Explain this query instead; `-` reads it from stdin.")
@@ -98,7 +98,7 @@ def explain(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show the plan of a pipeline or of a query. Without a choice of plans all three are shown."""
+    """Show the plans of a pipeline or a query: all three, unless you select some."""
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.explain import Query, explain_pipeline, explain_query, sections  # noqa: PLC0415
 
@@ -118,7 +118,8 @@ def run(
     pipeline: PipelineFile = None,
     *,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Process what is there, then emit every open window and finish for good.")
+        bool,
+        typer.Option("--drain", help="Process the available input, emit every open window and finish the checkpoint."),
     ] = False,
     trigger: Annotated[
         str | None,
@@ -131,11 +132,13 @@ def run(
             "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: a free port."
         ),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line per micro-batch, and a last one.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Print where the time went, at the end.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON line per micro-batch, and a final one.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
-    """Run a pipeline on Spark. Ctrl-C stops it; it goes on where it stopped when it is run again."""
+    """Run a pipeline on Spark. Ctrl-C stops it; the next run resumes where it stopped."""
     with reporting(as_json=as_json, debug=debug, as_lines=True):
         from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
 
@@ -145,7 +148,7 @@ def run(
 
 @app.command(epilog="Examples:\n\n  windowpane status\n\n  windowpane status jobs/pipeline.toml --json")
 def status(pipeline: PipelineFile = None, *, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Say whether a pipeline runs, and how far it has come."""
+    """Show whether a pipeline is running and how far it has come."""
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.status import show_status  # noqa: PLC0415
 
@@ -154,7 +157,7 @@ def status(pipeline: PipelineFile = None, *, as_json: AsJson = False, debug: Deb
 
 @app.command(epilog="Example:\n\n  windowpane drain jobs/pipeline.toml --timeout 600")
 def drain(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
-    """Ask a running pipeline to process what is there, emit every open window and finish for good."""
+    """Ask a running pipeline to process the available input, emit every open window and finish."""
     with reporting(as_json=False, debug=debug) as out:
         from windowpane.cli.status import send_request  # noqa: PLC0415
 
@@ -163,7 +166,7 @@ def drain(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Deb
 
 @app.command(epilog="Example:\n\n  windowpane stop jobs/pipeline.toml")
 def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
-    """Ask a running pipeline to stop; windowpane run goes on where it stopped."""
+    """Ask a running pipeline to stop; windowpane run resumes where it stopped."""
     with reporting(as_json=False, debug=debug) as out:
         from windowpane.cli.status import send_request  # noqa: PLC0415
 
@@ -206,13 +209,13 @@ def inspect(
         int | None, typer.Option("--ledger", metavar="N", min=1, help="List the last N micro-batches.")
     ] = None,
     state: Annotated[
-        bool, typer.Option("--state/--no-state", help="Read what the state holds, which starts Spark.")
+        bool, typer.Option("--state/--no-state", help="Read the contents of the state, which starts Spark.")
     ] = True,
     transform: TransformName = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show what a checkpoint holds: plan, watermark per source shard, open windows with their groups and bytes."""
+    """Show the contents of a checkpoint: plan, watermark per source shard, open windows with groups and bytes."""
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.inspect import InspectOptions, inspect  # noqa: PLC0415
 
@@ -221,11 +224,11 @@ def inspect(
 
 @app.command(epilog="Example:\n\n  windowpane init hot && cd hot && windowpane check")
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it; made if it is not there.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Where to write it; created if it does not exist.")] = Path(),
     *,
     debug: Debug = False,
 ) -> None:
-    """Write a commented pipeline.toml that works, with sample data. Nothing is overwritten."""
+    """Write a commented, working pipeline.toml with sample data. Existing files are never overwritten."""
     with reporting(as_json=False, debug=debug) as out:
         from windowpane.config import write_example  # noqa: PLC0415
 
@@ -265,14 +268,14 @@ def schema(
 )
 def run_golden_files(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE_OR_FOLDER", help="Golden files; of folders all *.slt in them.")
+        list[Path], typer.Argument(metavar="FILE_OR_FOLDER", help="Golden files, or folders with *.slt files.")
     ],
     *,
     mode: Annotated[
         str, typer.Option("--mode", metavar="MODE", help="as-written, single-rows, restarts, or all of them.")
     ] = "as-written",
     complete: Annotated[
-        bool, typer.Option("--complete", help="Rewrite what the files expect to what they get, for review.")
+        bool, typer.Option("--complete", help="Write the actual output into the files, for review.")
     ] = False,
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on a local Spark, for expressions that only Spark evaluates.")

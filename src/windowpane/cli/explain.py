@@ -50,7 +50,7 @@ def explain_query(
 ) -> str:
     if pipeline is not None or transform is not None:
         what = "--transform" if pipeline is None else f"`{pipeline}`"
-        raise _usage(f"{what} and a query of its own exclude each other", "explain one of them")
+        raise _usage(f"{what} and a query on the command line cannot be combined", "explain one of them")
     text, file = _read_sql(query)
     try:
         structure = _explain_text(query, text, chosen)
@@ -70,7 +70,7 @@ def _explain_text(query: Query, text: str, chosen: tuple[Section, ...]) -> dict[
 
 def _read_sql(query: Query) -> tuple[str, str | None]:
     if query.sql is not None and query.file is not None:
-        raise _usage("--sql and --sql-file exclude each other", "give one of them")
+        raise _usage("--sql and --sql-file cannot be combined", "give one of them")
     if query.sql == "-" or str(query.file) == "-":
         return sys.stdin.read(), None
     if query.sql is not None:

@@ -18,14 +18,14 @@ SECOND_US = 1_000_000
 WIDTH = 110
 """How wide text is in a pipe or a file."""
 MEANINGS = {
-    "aggregated": "in a result, or in a window that is still open",
-    "filtered": "did not pass WHERE",
-    "late": "came after all their windows had closed",
+    "aggregated": "in a result or an open window",
+    "filtered": "excluded by WHERE",
+    "late": "arrived after all their windows had closed",
     "error": "could not be read or computed",
-    "duplicate": "had come before",
-    "evicted": "of groups beyond max_groups",
+    "duplicate": "repeat a dedupe key",
+    "evicted": "their group exceeds max_groups",
     "no_window": "belong to no window",
-    "buffered": "held until time has passed them",
+    "buffered": "buffered until the watermark passes",
 }
 """The places where a row can end, in the order of the accounting identity."""
 
@@ -79,7 +79,7 @@ def side_troubles(transform: Mapping[str, Any]) -> list[str]:
     """Side rows that were dropped, and sinks that are away with what waits for them."""
     dropped = sum(transform.get("sums", {}).get("dropped", {}).values())
     away = {name: told for name, told in transform.get("side_sinks", {}).items() if not told["up"]}
-    waiting = [f"{name} away, {told['waiting']:,} wait" for name, told in away.items()]
+    waiting = [f"{name} unreachable, {told['waiting']:,} waiting" for name, told in away.items()]
     return ([f"{dropped:,} dropped"] if dropped else []) + waiting
 
 

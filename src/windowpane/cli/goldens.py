@@ -82,8 +82,8 @@ def _as_text(verdicts: Sequence[Verdict]) -> str:
     blocks = [verdict.render() for verdict in first.values()]
     files = len({verdict.file for verdict in verdicts})
     broken = sum(verdict.unreadable is not None for verdict in first.values())
-    parts = [f"{files - len(first)} hold", f"{len(first) - broken} differ" if len(first) > broken else ""]
-    parts.append(f"{broken} cannot be read" if broken else "")
+    parts = [f"{files - len(first)} passed", f"{len(first) - broken} failed" if len(first) > broken else ""]
+    parts.append(f"{broken} unreadable" if broken else "")
     return "\n\n".join([*blocks, f"{_number(files, 'file')}: {', '.join(filter(None, parts))}"])
 
 

@@ -111,7 +111,7 @@ def _trigger(options: RunOptions) -> Trigger | None:
     if given not in (None, available_now):
         raise ConfigError(
             "BAD_OPTION",
-            f"--drain ends when the input is exhausted, and with --trigger {given} it never is",
+            f"--drain ends at the end of the input, which --trigger {given} never reaches",
             "leave out --trigger, or run without --drain and end it with windowpane drain",
         )
     return available_now
@@ -148,7 +148,7 @@ def _conclude_early(*, as_json: bool) -> None:
             json.dumps({"event": "end", "outcome": "stopped", "state": "stopped", "transforms": {}}) + "\n"
         )
     else:
-        sys.stderr.write("Stopped before the pipeline had started. Everything is as it was.\n")
+        sys.stderr.write("Stopped before the pipeline had started. Nothing has changed.\n")
 
 
 def _ending(outcome: Outcome, left: int, folder: Path) -> str:
@@ -156,7 +156,7 @@ def _ending(outcome: Outcome, left: int, folder: Path) -> str:
         return f"Ended gracefully: every window was emitted, and the checkpoint {folder} is finished."
     why = "All input is processed." if outcome == "exhausted" else "Stopped."
     still_open = f"{left:,} open windows stay" if left != 1 else "1 open window stays"
-    return f"{why} {still_open} in the checkpoint {folder}; start it again to go on where it stopped."
+    return f"{why} {still_open} in the checkpoint {folder}; start it again to resume."
 
 
 def _routes(config: PipelineConfig, transform: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from windowpane.runtime.status import STATUS_FILE, read_status
 
 STALE_SECONDS = 30
 _ENDED = {
-    "stopped": "Stopped. Everything open stays in the checkpoint; windowpane run goes on from there.",
+    "stopped": "Stopped. Open windows stay in the checkpoint; windowpane run resumes from there.",
     "finished": "Ended gracefully: every open window was emitted, and the checkpoint is finished.",
 }
 
@@ -40,7 +40,7 @@ def show_status(path: Path | None, *, as_json: bool) -> str:
         blocks = [_transform(name, each) for name, each in document["transforms"].items()]
     except (LookupError, TypeError, ValueError, AttributeError) as broken:
         raise corrupt(folder / STATUS_FILE, repr(broken), "remove it: the next start writes it anew") from broken
-    return "\n".join([head, f"checkpoint {folder}", *(blocks or ["no micro-batch is done yet"])])
+    return "\n".join([head, f"checkpoint {folder}", *(blocks or ["no micro-batch has finished yet"])])
 
 
 def send_request(path: Path | None, request: Request, timeout: float) -> str:
@@ -49,7 +49,9 @@ def send_request(path: Path | None, request: Request, timeout: float) -> str:
     state = ask(folder, request, timeout)
     if state not in _ENDED:
         error = (read_status(folder) or {}).get("error") or {}
-        raise StateError("RUN_FAILED", f"the pipeline on {folder} failed: {error.get('message', 'it left no reason')}")
+        raise StateError(
+            "RUN_FAILED", f"the pipeline on {folder} failed: {error.get('message', 'no reason was recorded')}"
+        )
     return _ENDED[state]
 
 
@@ -61,10 +63,10 @@ def checkpoint_folder(path: Path | None) -> Path:
 def _headline(document: dict[str, Any], *, running: bool) -> str:
     age = time.time() - document["updated_us"] / 1e6
     if running:
-        stale = f", but has not told anything for {age:.0f} s" if age > STALE_SECONDS else ""
+        stale = f", but has not reported for {age:.0f} s" if age > STALE_SECONDS else ""
         return f"{document['state']}, process {document['pid']}, since {instant(document['started_us'])[:19]}{stale}"
     if document["state"] in ("starting", "running", "draining"):
-        return f"not running: process {document['pid']} ended without saying so; windowpane run goes on from here"
+        return f"not running: process {document['pid']} ended unexpectedly; windowpane run resumes from here"
     error = f": {document['error']['message']}" if document["error"] else ""
     return f"not running, {document['state']} at {instant(document['updated_us'])[:19]}{error}"
 
@@ -111,4 +113,4 @@ def limit_told(told: dict[str, Any]) -> str:
     """How much a micro-batch takes at most, why, and since when."""
     changed = told.get("changed")
     since = f", {limit_text(changed['from'])} until {instant(changed['at_us'])[:19]}" if changed else ""
-    return f"{limit_text(told)}, by a target of {told['target_us'] / SECOND_US:g} s{since}"
+    return f"{limit_text(told)}, for a target of {told['target_us'] / SECOND_US:g} s{since}"

@@ -81,8 +81,8 @@ class _Completeness:
             hint = "add [streams.NAME] with format and path"
             self._add("NO_STREAMS", "the pipeline has no streams, so there is nothing to read", hint, "streams")
         for name in sorted({METRICS_ONLY, REINJECT}.intersection(self._sinks)):
-            message = f"a sink cannot be called `{name}`: side_output gives that word a meaning of its own"
-            self._add("BAD_NAME", message, "call it something else", f"sinks.{name}")
+            message = f"a sink cannot be called `{name}`: side_output reserves that name"
+            self._add("BAD_NAME", message, "choose another name", f"sinks.{name}")
         self._relation_names()
 
     def _relation_names(self) -> None:
@@ -92,8 +92,8 @@ class _Completeness:
             for name in self._section(section):
                 other = seen.setdefault(name.lower(), f"{section}.{name}")
                 if other != f"{section}.{name}":
-                    message = f"`{section}.{name}` and `{other}` have the same name for SQL"
-                    self._add("DUPLICATE_NAME", message, "call one of them something else", f"{section}.{name}")
+                    message = f"`{section}.{name}` and `{other}` have the same name in SQL"
+                    self._add("DUPLICATE_NAME", message, "rename one of them", f"{section}.{name}")
 
     def source(self, key: str, source: Source) -> None:
         if source.format is None:
@@ -133,7 +133,7 @@ class _Completeness:
             self._add("UNKNOWN_KEY", f"`{key}.options` has no key `{option}`", hint, f"{key}.options.{option}")
         if "url" in sink.options and not _POSTGRES_URL.match(str(sink.options["url"])):
             hint = 'write it like postgresql://user@host:5432/database, and the password as password = "${NAME}"'
-            message = f"`{key}.options.url` is no address of a PostgreSQL database"
+            message = f"`{key}.options.url` is not a PostgreSQL URL"
             self._add("BAD_URL", message, hint, f"{key}.options.url")
 
     def _needs(self, key: str, missing: str, format_: str, hint: str | None = None) -> None:
@@ -179,6 +179,6 @@ class _Completeness:
         except UnicodeDecodeError:
             self._add("SQL_FILE_NOT_UTF8", f"`{key}`: `{shown}` is not UTF-8", "save it as UTF-8", key)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is no path"
+            reason = getattr(error, "strerror", None) or "it is not a path"
             self._add("SQL_FILE_UNREADABLE", f"`{key}`: `{shown}` cannot be read: {reason}", None, key)
         return ""

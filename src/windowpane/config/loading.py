@@ -178,7 +178,7 @@ def _syntax_error(reason: str, text: str, file: str | None) -> ConfigError:
     plain = _PLACE.sub("", reason)
     if plain.startswith(_TWICE):
         named = re.search("'([^']+)'$", plain)
-        message = f"`{named[1] if named else _written_key(text, line)}` is given twice"
+        message = f"`{named[1] if named else _written_key(text, line)}` is set twice"
         return ConfigError("DUPLICATE_KEY", message, "keep one of the two", file=file, line=line)
     message = f"this is not valid TOML: {plain[0].lower()}{plain[1:]} (line {line}{column})"
     return ConfigError("CONFIG_SYNTAX", message, _syntax_hint(text, line), file=file, line=line)
@@ -196,5 +196,5 @@ def _written_key(text: str, line: int) -> str:
 def _syntax_hint(text: str, line: int) -> str | None:
     value = _line(text, line).partition("=")[2].strip()
     if value and re.match(r"[A-Za-z]", value) and value not in {"true", "false"}:
-        return 'texts stand in quotes: key = "value"'
+        return 'put strings in quotes: key = "value"'
     return None

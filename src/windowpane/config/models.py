@@ -37,8 +37,8 @@ class StreamEventtime(Settings):
     )
     strict: bool | None = Field(
         default=None,
-        description="true: a row without a readable event time is an error row; false: it falls back to the source's "
-        "own timestamp. Unset: as options.eventtime.strict says.",
+        description="true: a row without a readable event time becomes an error row. false: it falls back to the "
+        "source's timestamp. Unset: as options.eventtime.strict.",
     )
 
 
@@ -52,7 +52,7 @@ class Source(Settings):
         alias="schema",
         description='Columns and types as Spark DDL: "auction BIGINT, price BIGINT, ts STRING".',
     )
-    options: OptionMap = Field(default_factory=dict, description="Passed to the Spark source as they are.")
+    options: OptionMap = Field(default_factory=dict, description="Passed to the Spark source.")
 
     @property
     def spark_options(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class Source(Settings):
 class Stream(Source):
     """A source of rows without end."""
 
-    eventtime: StreamEventtime | None = Field(default=None, description="Where the rows carry their event time.")
+    eventtime: StreamEventtime | None = Field(default=None, description="Which column holds the event time.")
     create: bool = Field(
         default=False,
         description="true: create the folder `path` where it does not exist, and wait for files. false: a missing "
@@ -71,9 +71,9 @@ class Stream(Source):
     )
     scan: Literal["auto", "columnar", "spark"] = Field(
         default="auto",
-        description="Who reads parquet, Arrow and JSON files, and decodes the JSON of Kafka records. columnar: workers "
-        "do, column by column, several times faster; an error where the query does not allow it. spark: Spark's own "
-        "reader. auto: workers where they can.",
+        description="Who reads parquet, Arrow and JSON files, and decodes Kafka JSON. columnar: Python workers, column "
+        "by column, several times faster; an error if the query does not allow it. spark: Spark's reader. auto: "
+        "workers if possible.",
     )
     max_record_bytes: int = Field(
         default=16 * 1024 * 1024,
@@ -99,21 +99,20 @@ class EventtimeOptions(Settings):
 
     enabled: bool | None = Field(
         default=None,
-        description="true: windows go by event time, and it is an error when no stream declares one. false: by "
-        "processing time. Unset: by event time where the query has ON or the transform has event_time_field, else by "
-        "processing time.",
+        description="true: windows use event time; it is an error if no stream declares one. false: processing time. "
+        "Unset: event time if the query has ON or the transform has event_time_field, otherwise processing time.",
     )
     late_tolerance_us: Duration = Field(
         default=0, alias="late_tolerance", description="How far the watermark stays behind the largest event time seen."
     )
     strict: bool = Field(
         default=False,
-        description="A row whose declared event time cannot be read is an error row instead of falling back.",
+        description="Rows with an unreadable event time become error rows instead of falling back.",
     )
     types: dict[Label, Text] = Field(
         default_factory=dict,
-        description="Types of event time of one's own, by name: Spark SQL over {column} that yields BIGINT "
-        "microseconds or TIMESTAMP, NULL for what cannot be read.",
+        description="User-defined event-time types by name: Spark SQL over {column} that returns BIGINT microseconds "
+        "or TIMESTAMP, and NULL for unreadable values.",
     )
 
 
@@ -121,9 +120,12 @@ class MetricsOptions(Settings):
     """Where the pipeline's metrics are served, for Prometheus."""
 
     port: int | None = Field(
-        default=None, ge=0, le=65535, description="Serve metrics on this port, at /metrics. 0: a free one. Unset: none."
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the Prometheus metrics, at /metrics. 0: a free port. Unset: no metrics.",
     )
-    host: Text = Field(default="127.0.0.1", description='The address to listen on; "0.0.0.0": all of the machine.')
+    host: Text = Field(default="127.0.0.1", description='The address to listen on; "0.0.0.0" for all interfaces.')
 
 
 class Options(Settings):
@@ -132,7 +134,7 @@ class Options(Settings):
     eventtime: EventtimeOptions = Field(default_factory=EventtimeOptions, description="Event time of the pipeline.")
     late_rule: Literal["window", "row"] = Field(
         default="window",
-        description="window: a row is late when all its windows are closed. row: when it is behind the watermark.",
+        description="window: a row is late if all its windows are closed. row: if it is not after the watermark.",
     )
     max_future_skew_us: DurationOrOff = Field(
         default=DEFAULT_MAX_FUTURE_SKEW_US,
@@ -142,7 +144,8 @@ class Options(Settings):
     idle_timeout_us: PositiveDurationOrOff = Field(
         default=None,
         alias="idle_timeout",
-        description='A shard without rows for this long no longer holds the watermark back. "off": it always does.',
+        description='A source shard without rows for this long no longer holds the watermark back. "off": it always '
+        "does.",
     )
     checkpoint: Folder | None = Field(
         default=None,
@@ -164,19 +167,20 @@ class Options(Settings):
     batch_target_us: PositiveDurationOrOff = Field(
         default=DEFAULT_BATCH_TARGET_US,
         alias="batch_target",
-        description="How long a micro-batch on a backlog may take, at least 1s: the limits of files and Kafka grow and "
-        'shrink by it. "off": 256 MB of files, and all there is in Kafka. A stream with a limit of its own keeps that.',
+        description="Target duration of a micro-batch while there is a backlog, at least 1s; the limits of files and "
+        'Kafka grow and shrink to meet it. "off": 256 MB of files, no limit for Kafka. A limit in the options of a '
+        "stream takes precedence.",
     )
     max_rows_per_batch: int | None = Field(
         default=None,
         ge=1,
-        description="The most records of a Kafka stream that a micro-batch takes in. Unset: as batch_target allows.",
+        description="Maximum number of records per Kafka stream and micro-batch. Unset: set by batch_target.",
     )
     max_side_backlog: int = Field(
         default=1_000_000,
         ge=1,
-        description="The most side rows that wait for a sink that is away, for each sink of a transform. What is above "
-        "is dropped and counted.",
+        description="Maximum number of undelivered side rows per sink of a transform. Further rows are dropped and "
+        "counted.",
     )
     metrics: MetricsOptions = Field(default_factory=MetricsOptions, description="Metrics for Prometheus.")
 
@@ -192,11 +196,11 @@ class Options(Settings):
 class Retry(Settings):
     """How a sink that fails is tried again, each time after a pause twice as long."""
 
-    attempts: int = Field(default=10, ge=1, description="How often a batch is tried before the pipeline stops.")
+    attempts: int = Field(default=10, ge=1, description="Number of attempts before the pipeline stops.")
     pause_us: PositiveDuration = Field(
         default=500_000,
         alias="pause",
-        description="The pause before the second try; each one after it is twice as long.",
+        description="Pause before the second attempt; each further pause is twice as long.",
     )
     max_pause_us: PositiveDuration = Field(default=10_000_000, alias="max_pause", description="The longest pause.")
 
@@ -211,16 +215,16 @@ class Sink(Settings):
     """Where rows are written."""
 
     format: Text = Field(
-        description="console, json, csv, parquet, kafka, postgres, memory, or any other Spark sink by its name."
+        description="console, json, csv, parquet, kafka, postgres, memory, or the name of any other Spark sink."
     )
     path: Text | None = Field(default=None, description="Folder to write to, relative to pipeline.toml.")
     mode: Literal["append", "update"] | None = Field(
         default=None,
-        description="append: each emission is a row of its own. update: it replaces the earlier one of its window and "
-        "group; for postgres alone. Unset: update for postgres where rows are grouped, else append.",
+        description="append: every emission is a new row. update: an emission replaces the previous one of its window "
+        "and group; only for postgres. Unset: update for postgres if rows are grouped, otherwise append.",
     )
-    retry: Retry = Field(default_factory=Retry, description="How it is tried again when it fails.")
-    options: OptionMap = Field(default_factory=dict, description="Passed to the sink as they are.")
+    retry: Retry = Field(default_factory=Retry, description="How failed writes are retried.")
+    options: OptionMap = Field(default_factory=dict, description="Passed to the sink.")
 
     @property
     def spark_options(self) -> dict[str, str]:
@@ -243,8 +247,8 @@ class SparkSettings(Settings):
     master: Text | None = Field(
         default=None, description='Spark\'s master: "local[*]", "spark://host:7077", … Unset: local[*].'
     )
-    app_name: Text = Field(default="windowpane", description="The name Spark shows.")
-    config: OptionMap = Field(default_factory=dict, description="Spark configuration by its own names.")
+    app_name: Text = Field(default="windowpane", description="The application name.")
+    config: OptionMap = Field(default_factory=dict, description="Spark properties.")
     packages: Texts = Field(default=(), description="Maven coordinates to fetch: group:artifact:version.")
     jars: Texts = Field(default=(), description="Jar files to load, relative to pipeline.toml.")
     functions: Texts = Field(

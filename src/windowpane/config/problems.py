@@ -15,14 +15,14 @@ from windowpane.config.values import toml_type
 from windowpane.errors import ConfigError, nearest
 
 _WANTED = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
+    "string_type": "a string",
+    "int_type": "an integer",
+    "bool_type": "a boolean",
     "float_type": "a number",
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
-    "tuple_type": "a list of texts",
+    "tuple_type": "a list of strings",
     "list_type": "a list",
 }
 _SECTIONS = ("streams", "tables", "transforms", "sinks")
@@ -91,10 +91,10 @@ def _wrong_type(details: ErrorDetails, key: str, origin: Origin) -> ConfigError:
     wanted = _WANTED[details["type"]]
     shown = f" ({quoted(value)})" if isinstance(value, str | int | float) else ""
     hint = None
-    if isinstance(value, str) and wanted in {"a whole number", "true or false"}:
+    if isinstance(value, str) and wanted in {"an integer", "a boolean"}:
         hint = "write it without quotes"
     if isinstance(value, Secret):
-        hint = f"${{…}} gives text, this key takes {wanted}"
+        hint = f"${{…}} yields a string, and this key takes {wanted}"
     if wanted == "a table":
         header = f"{key}.NAME" if key in _SECTIONS else key
         hint = f"write it as [{header}] with its keys below"

@@ -65,7 +65,7 @@ class Substitution:
         key = dotted(path)
         variable = _VARIABLE.fullmatch(match[1] or "")
         if variable is None:
-            self._problem("BAD_ENV", f"`{match[0]}` names no environment variable", key,
+            self._problem("BAD_ENV", f"`{match[0]}` is not the name of an environment variable", key,
                           "write ${NAME} or ${NAME:-default}; $${ stands for a literal ${")  # fmt: skip
             return match[0]
         name, default = variable[1], variable[2]
@@ -81,7 +81,7 @@ class Substitution:
     def _advice(self, name: str) -> str:
         advice = f"set {name}, or give a default: ${{{name}:-default}}; for a literal ${{ write $${{"
         close = nearest(name, self.variables).split(", ")[0]
-        return f"{advice}; is it `{close}` that you mean?" if close.lower() == name.lower() else advice
+        return f"{advice}; did you mean `{close}`?" if close.lower() == name.lower() else advice
 
     def _problem(self, code: str, message: str, key: str, hint: str) -> None:
         self.problems.append(ConfigError(code, message, hint, key=key))

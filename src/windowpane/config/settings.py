@@ -68,7 +68,9 @@ class Settings(BaseModel):
         for other, key in cls.synonyms.items():
             if other in data:
                 if key in data:
-                    raise refusal("DUPLICATE_KEY", f"`{other}` and `{key}` are one key, both are given", "keep one")
+                    raise refusal(
+                        "DUPLICATE_KEY", f"`{other}` and `{key}` are the same key, and both are set", "keep one"
+                    )
                 data[key] = data.pop(other)
         return data
 
@@ -111,7 +113,7 @@ def spread_dotted(data: Mapping[Any, Any]) -> dict[str, Any]:
 def _merged(first: Mapping[Any, Any], second: Mapping[Any, Any], table: str) -> dict[Any, Any]:
     twice = sorted(str(name) for name in first.keys() & second.keys())
     if twice:
-        raise refusal("DUPLICATE_KEY", f"`{table}.{twice[0]}` is given twice", "keep one")
+        raise refusal("DUPLICATE_KEY", f"`{table}.{twice[0]}` is set twice", "keep one")
     return {**first, **second}
 
 

@@ -25,13 +25,15 @@ class Route(Settings):
         default=METRICS_ONLY, description='A sink\'s name, "metrics_only" (count, forward nothing) or "reinject".'
     )
     include_original: bool = Field(
-        default=False, description="Put the row as it was read into the record (original_event)."
+        default=False, description="Include the original row in the record (original_event)."
     )
     rate_limit: RateLimit = Field(
         default=DEFAULT_RATE_LIMIT,
-        description='Rows per second; what is above is dropped and counted. "off": no limit.',
+        description='Rows per second; rows above the limit are dropped and counted. "off": no limit.',
     )
-    max_reinjections: int = Field(default=3, ge=1, description='How often one row may go round with sink = "reinject".')
+    max_reinjections: int = Field(
+        default=3, ge=1, description='How often one row may be reinjected with sink = "reinject".'
+    )
     then: Text = Field(
         default=METRICS_ONLY,
         description='With sink = "reinject": where rows go that went round as often as allowed, a sink\'s name or '
@@ -42,7 +44,7 @@ class Route(Settings):
     def _then_follows_reinject(self) -> Self:
         if self.then != METRICS_ONLY and self.sink != REINJECT:
             hint = 'remove `then`, or set sink = "reinject"'
-            raise refusal("BAD_VALUE", "`then` says where rows go after they were read again, which they are not", hint)
+            raise refusal("BAD_VALUE", "`then` only applies to rows that are reinjected", hint)
         return self
 
     @property
@@ -61,8 +63,8 @@ class LateRoute(Route):
         if self.sink == REINJECT and not self.enable_reinject:
             raise refusal(
                 "REINJECT_DISABLED",
-                "late rows are not reinjected unless that is enabled, since a late row that comes back is later still",
-                'add `enable_reinject = true` beside sink = "reinject", or name another sink',
+                "late rows are reinjected only if you enable it, because a late row that returns is even later",
+                'add `enable_reinject = true` next to sink = "reinject", or name another sink',
             )
         return self
 
@@ -70,9 +72,9 @@ class LateRoute(Route):
 class SideOutput(Settings):
     """Routes of the rows that reach no result, one per kind."""
 
-    late: LateRoute = Field(default_factory=LateRoute, description="Rows that came after their windows had closed.")
+    late: LateRoute = Field(default_factory=LateRoute, description="Rows that arrived after their windows had closed.")
     error: Route = Field(default_factory=Route, description="Rows that could not be decoded or computed.")
-    evicted: Route = Field(default_factory=Route, description="Rows of groups beyond limits.max_groups.")
+    evicted: Route = Field(default_factory=Route, description="Rows whose group exceeds limits.max_groups.")
     duplicate: Route = Field(default_factory=Route, description="Rows whose dedupe key was seen before.")
 
     def routes(self) -> dict[SideKind, Route]:
@@ -84,7 +86,7 @@ class Dedupe(Settings):
     """Rows with a key that was seen within the horizon are duplicates."""
 
     key: Annotated[Names, AfterValidator(distinct)] = Field(description="The columns that identify a row.")
-    within_us: PositiveDuration = Field(alias="within", description="How long, in event time, a key is remembered.")
+    within_us: PositiveDuration = Field(alias="within", description="How long a key is remembered, in event time.")
 
 
 class Limits(Settings):
@@ -93,7 +95,7 @@ class Limits(Settings):
     max_groups: int | None = Field(
         default=None,
         ge=1,
-        description="The most groups per window. Rows of further groups are evicted. Unset: no bound.",
+        description="Maximum number of groups per window. Rows of further groups are evicted. Unset: no limit.",
     )
 
 
@@ -101,9 +103,11 @@ class Transform(Settings):
     """One query and how its rows are treated."""
 
     sql: Text | None = Field(default=None, description="The query. Either this or sql_file.")
-    sql_file: Text | None = Field(default=None, description="A file with the query, relative to pipeline.toml.")
+    sql_file: Text | None = Field(
+        default=None, description="A file that contains the query, relative to pipeline.toml."
+    )
     sinks: Annotated[Names, AfterValidator(distinct)] = Field(
-        default=(), alias="sink", description="The sink that gets the results, or a list of sinks."
+        default=(), alias="sink", description="The sink for the results, or a list of sinks."
     )
     event_time_field: Text | None = Field(
         default=None,
@@ -117,11 +121,13 @@ class Transform(Settings):
     allowed_lateness_us: OptionalDuration = Field(
         default=None,
         alias="allowed_lateness",
-        description="How long after its end a window still takes rows. Unset: 0.",
+        description="How long a window accepts rows after the watermark has passed its end. Unset: 0.",
     )
-    dedupe: Dedupe | None = Field(default=None, description="Removes rows that come twice.")
-    limits: Limits = Field(default_factory=Limits, description="Bounds on what is kept.")
-    side_output: SideOutput = Field(default_factory=SideOutput, description="Where rows go that reach no result.")
+    dedupe: Dedupe | None = Field(default=None, description="Removes duplicate rows.")
+    limits: Limits = Field(default_factory=Limits, description="Limits on the state.")
+    side_output: SideOutput = Field(
+        default_factory=SideOutput, description="Routes for rows that do not reach a result."
+    )
 
     _query: str | None = PrivateAttr(default=None)
 

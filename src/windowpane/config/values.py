@@ -15,7 +15,7 @@ from windowpane.config.settings import refusal
 
 def _some_text(value: str) -> str:
     if not value.strip():
-        raise refusal("BAD_VALUE", "this text is empty", "give it a value, or leave the key out")
+        raise refusal("BAD_VALUE", "this string is empty", "set a value, or remove the key")
     return value
 
 
@@ -55,7 +55,7 @@ def _rate(value: object) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
         hint = f'write a number of rows per second, or "{OFF}"'
-        raise refusal("BAD_TYPE", f"the rate limit {quoted(value)} is not a whole number", hint)
+        raise refusal("BAD_TYPE", f"the rate limit {quoted(value)} is not an integer", hint)
     if value < 1:
         hint = f'write "{OFF}" for no limit; a sink `metrics_only` forwards nothing'
         raise refusal("BAD_VALUE", f"the rate limit {quoted(value)} must be at least 1", hint)
@@ -77,7 +77,7 @@ OptionValue: TypeAlias = str | int | float | bool
 def _option_value(value: object) -> OptionValue:
     if isinstance(value, str | int | float):
         return value
-    raise refusal("BAD_TYPE", f"an option must be text, a number or true/false, not {toml_type(value)}")
+    raise refusal("BAD_TYPE", f"an option must be a string, a number or a boolean, not {toml_type(value)}")
 
 
 def _flatten(value: object) -> object:
@@ -90,7 +90,7 @@ def _flatten(value: object) -> object:
         parts = {f"{name}.{rest}": part for rest, part in inner.items()} if isinstance(inner, dict) else {name: inner}
         twice = sorted(flat.keys() & parts.keys())
         if twice:
-            raise refusal("DUPLICATE_KEY", f"`{twice[0]}` is given twice", "keep one")
+            raise refusal("DUPLICATE_KEY", f"`{twice[0]}` is set twice", "keep one")
         flat |= parts
     return flat
 
@@ -149,6 +149,6 @@ Label: TypeAlias = Annotated[str, BeforeValidator(_label)]
 def toml_type(value: object) -> str:
     """What TOML calls the type of `value`, for messages."""
     if isinstance(value, bool):
-        return "true/false"
-    known = {str: "text", int: "a whole number", float: "a number", list: "a list", tuple: "a list", dict: "a table"}
+        return "a boolean"
+    known = {str: "a string", int: "an integer", float: "a number", list: "a list", tuple: "a list", dict: "a table"}
     return next((name for kind, name in known.items() if isinstance(value, kind)), f"a {type(value).__name__}")

@@ -23,7 +23,7 @@ from windowpane.errors import gist
 _READ_FAILED = "FAILED_READ_FILE"
 _IGNORE = "spark.sql.files.ignoreCorruptFiles"
 _NOT_FOUND = "PATH_NOT_FOUND"
-GONE = "the file was listed, and then deleted, or replaced by something that is no file"
+GONE = "the file was deleted or replaced after it was listed"
 """The reason of the error row for such a file."""
 
 

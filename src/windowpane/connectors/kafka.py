@@ -54,7 +54,7 @@ def require_connector(spark: SparkSession, who: str, key: str) -> None:
         spark.read.format("kafka").options(**probe).load()
     except AnalysisException as missing:
         raise ConfigError(
-            "KAFKA_CONNECTOR_MISSING", f"{who} needs Spark's Kafka connector, which this session has no jar of",
+            "KAFKA_CONNECTOR_MISSING", f"{who} needs Spark's Kafka connector, which this session does not have",
             f'add to [spark]: packages = ["{CONNECTOR}"], or its jar files as jars = [...]', key=key,
         ) from missing  # fmt: skip
 

@@ -63,7 +63,7 @@ class PostgresSink(Sink):
         if self._mode == "update" and not identified:
             raise ConfigError(
                 "UPDATE_WITHOUT_GROUPS",
-                f"sink `{self.name}` has mode `update`, but what it is given is not grouped: no row replaces another",
+                f"sink `{self.name}` has mode `update`, but its rows are not grouped, so no row can replace another",
                 'remove it, or write mode = "append"', key=f"sinks.{self.name}.mode",
             )  # fmt: skip
 
@@ -114,7 +114,7 @@ class PostgresSink(Sink):
         if missing:
             raise SinkError(
                 "SINK_TABLE", f"sink `{self.name}`: table `{self._shown}` has no column {', '.join(missing)}",
-                f"add it, or name a table that is not there yet; needed are {', '.join(wanted)}", passing=False,
+                f"add it, or name a table that does not exist; required columns: {', '.join(wanted)}", passing=False,
             )  # fmt: skip
 
     def _enter(self, connection: Connection, batch: SinkBatch) -> int | None:
@@ -142,7 +142,7 @@ def _conninfo(name: str, options: Mapping[str, str]) -> str:
         given = conninfo_to_dict(options["url"].removeprefix("jdbc:"))
     except psycopg.Error:
         raise ConfigError(
-            "BAD_URL", f"`sinks.{name}.options.url` is no address of a PostgreSQL database",
+            "BAD_URL", f"`sinks.{name}.options.url` is not a PostgreSQL URL",
             'write it like postgresql://user@host:5432/database, and the password as password = "${NAME}"',
             key=f"sinks.{name}.options.url",
         ) from None  # fmt: skip

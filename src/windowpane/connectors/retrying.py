@@ -65,7 +65,7 @@ class RetryingSink(Sink):
                 if not may_pass(failed):
                     raise self._refused(failed, batch) from failed
                 _log.warning(
-                    "sink `%s`, batch %d: try %d of %d failed, again in %g s: %s",
+                    "sink `%s`, batch %d: attempt %d of %d failed, next attempt in %g s: %s",
                     self.name, batch.batch_id, number, len(self._pauses) + 1, pause, self._gist(failed),
                 )  # fmt: skip
                 self.retries += 1
@@ -80,7 +80,7 @@ class RetryingSink(Sink):
                 "SINK_FAILED",
                 f"sink `{self.name}` could not take batch {batch.batch_id}, tried {len(self._pauses) + 1} times: "
                 f"{self._gist(failed)}",
-                "nothing is lost: the batch is not committed, and comes again when the pipeline is started again",
+                "nothing is lost: the batch is not committed, and the next start repeats it",
             ) from failed
 
     def _gist(self, failed: Exception) -> str:

@@ -41,7 +41,7 @@ def pack(state: State) -> bytes:
 def unpack(blob: bytes) -> State:
     """Read back; StateError when it is not a blob of ours or of another format version."""
     if len(blob) < _PREFIX.size:
-        raise StateError("STATE_CORRUPT", "the state blob is cut off")
+        raise StateError("STATE_CORRUPT", "the state blob is truncated")
     magic, version, length = _PREFIX.unpack_from(blob)
     if magic != MAGIC:
         raise StateError("STATE_CORRUPT", "this is not a windowpane state blob")

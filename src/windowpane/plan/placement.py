@@ -61,7 +61,7 @@ def _shared_with_dedupe(dedupe: physical.PhysicalDedupe, window: WindowPlan, key
     else:
         names = tuple(name for name in window.partition_by if name in compared)
         labels = tuple(compared[name] for name in names)
-    return Placement(names, labels=labels, why_one="duplicates are looked for in the whole stream")
+    return Placement(names, labels=labels, why_one="dedupe compares rows of the whole stream")
 
 
 def _by(keys: tuple[ColumnUse, ...], *, broadcast: bool = False) -> Placement:

@@ -91,7 +91,7 @@ def resolve_scan(
         return None, ()
     try:
         if reinjects:
-            raise Refused("side rows are read again beside it")  # noqa: TRY301
+            raise Refused("it also reads reinjected rows")  # noqa: TRY301
         scan = _chosen(root, streams, session or SessionFacts())
     except Refused as refused:
         _demand_none(asked, str(refused))
@@ -129,7 +129,7 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts
     stream = streams[source.stream]
     columns = scan_columns(stream, source.columns)
     if project.original and not _folds(root):
-        raise Refused("a side output keeps original events, and rows are not folded where they are read")
+        raise Refused("a side output keeps original events, and rows are not aggregated where they are read")
     types = columns.types
     plain = tuple((each.name, _name(each.expr)) for each in project.columns if _name(each.expr) in types)
     conditions = conditions_of(project.columns)

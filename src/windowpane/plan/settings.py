@@ -22,7 +22,7 @@ def check_max_groups(context: PlanContext) -> None:
     else:
         return
     raise context.error(
-        "MAX_GROUPS_NOT_APPLICABLE", f"`max_groups` cannot be kept here: {reason}",
+        "MAX_GROUPS_NOT_APPLICABLE", f"`max_groups` is not supported here: {reason}",
         "remove it, or group by columns in a tumbling or hopping window", key=context.own_key("limits.max_groups"),
     )  # fmt: skip
 
@@ -37,15 +37,15 @@ def check_reinjection(context: PlanContext) -> None:
     seen_by_dedupe: tuple[SideKind, ...] = ("late", "evicted")
     remembered = [kind for kind in seen_by_dedupe if kind in asked]
     if context.transform.dedupe is not None and remembered:
-        asked, reason = remembered, "dedupe has seen them, and would take them for duplicates of themselves"
+        asked, reason = remembered, "dedupe has seen their keys and would treat them as duplicates"
     elif context.bound.relation.joins:
-        reason = "its rows come out of a join, which would multiply them"
+        reason = "the join would multiply its rows"
     elif len(set(names)) < len(names):
         reason = "it reads a stream twice"
     else:
         return
     raise context.error(
-        "UNSUPPORTED_ROUTE", f"the `{asked[0]}` rows of this query cannot be read again: {reason}",
+        "UNSUPPORTED_ROUTE", f"the `{asked[0]}` rows of this query cannot be reinjected: {reason}",
         "route them to a sink or metrics_only", key=context.own_key(f"side_output.{asked[0]}.sink"),
     )  # fmt: skip
 

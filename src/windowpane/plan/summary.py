@@ -64,7 +64,7 @@ def _watermark(plan: Plan) -> str:
     if plan.query.window is None or timing.ordered:
         parts.append("rows are released in time order")
     if timing.allowed_lateness_us:
-        parts.append(f"windows take rows until {format_duration(timing.allowed_lateness_us)} after their end")
+        parts.append(f"windows accept rows until {format_duration(timing.allowed_lateness_us)} after their end")
     if timing.idle_timeout_us is not None:
         parts.append(f"a shard silent for {format_duration(timing.idle_timeout_us)} does not hold it back")
     return ", ".join(parts)
@@ -77,7 +77,7 @@ def _dedupes(plan: Plan) -> str:
 
 def _window(query: BoundQuery) -> str:
     if query.window is None:
-        return "none: each row on its own"
+        return "none: each row separately"
     partition = ", ".join(expr.text for expr in query.window.partition_by)
     when = f", triggered where {query.window.when.text}" if query.window.when else ""
     return query.window.spec.words() + when + (f", for each {partition}" if partition else "")
@@ -137,7 +137,7 @@ def _side(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _route(route: SideRoute) -> str:
     if route.target == "reinject":
-        return f"read again, at most {route.max_reinjections} times, then {_end(route.then, route)}"
+        return f"reinjected, at most {route.max_reinjections} times, then {_end(route.then, route)}"
     return _end(route.target, route)
 
 

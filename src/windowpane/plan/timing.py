@@ -76,7 +76,7 @@ def _refuse_event_time_settings(context: PlanContext) -> None:
             in_sql = key == "WATERMARK"
             raise context.error(
                 "NEEDS_EVENT_TIME",
-                f"`{key.rpartition('.')[2]}` has no meaning here: the query runs in processing time",
+                f"`{key.rpartition('.')[2]}` does not apply: the query uses processing time",
                 "set `options.eventtime.enabled = true` and declare the stream's `eventtime`, name the time column in "
                 "the SQL (`WINDOW … ON ts`), or remove it",
                 span=_watermark_span(context) if in_sql else None, key=None if in_sql else key,
@@ -98,7 +98,7 @@ def _allowed_lateness(context: PlanContext) -> int:
         return lateness_us or 0
     what = f"the window {bound.window.spec.describe()}" if bound.window else "a query without a window"
     raise context.error(
-        "LATENESS_NOT_ALLOWED", f"allowed lateness does not go with {what}: its rows are released in time order",
+        "LATENESS_NOT_ALLOWED", f"allowed lateness is not supported for {what}: its rows are released in time order",
         "raise the watermark's lag instead: `WATERMARK (LAG …)`, `watermark_lag` or `eventtime.late_tolerance`",
         span=_watermark_span(context) if in_sql is not None else None, key=context.own_key("allowed_lateness"),
     )  # fmt: skip
@@ -114,7 +114,7 @@ def _late_rule(context: PlanContext, lateness_us: int) -> tuple[LateRule, tuple[
         in_sql = context.bound.watermark is not None and context.bound.watermark.allowed_lateness_us is not None
         raise context.error(
             "LATE_RULE_CONFLICT",
-            '`late_rule = "row"` and allowed lateness exclude each other: under that rule a row behind the watermark '
+            '`late_rule = "row"` and allowed lateness cannot be combined: under that rule a row behind the watermark '
             "is late at once",
             'remove allowed lateness and raise the watermark\'s lag, or use `late_rule = "window"`',
             span=_watermark_span(context) if in_sql else None, key="options.late_rule",

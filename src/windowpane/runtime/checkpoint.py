@@ -157,7 +157,7 @@ class Checkpoint:
 
     def damaged(self, batch_id: int) -> dict[str, str]:
         """Files of a batch that cannot be read to their end, with the reason."""
-        found = read_object(self._damage(batch_id), {"files": dict}, "remove it: the batch is looked into once more")
+        found = read_object(self._damage(batch_id), {"files": dict}, "remove it: the batch is examined again")
         return {str(path): str(reason) for path, reason in found["files"].items()} if found else {}
 
     def _damage(self, batch_id: int) -> Path:

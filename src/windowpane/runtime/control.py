@@ -57,7 +57,7 @@ def ask(folder: Path, request: Request, timeout: float) -> str:
         if time.monotonic() > deadline:
             raise StateError(
                 "NO_ANSWER",
-                f"the pipeline on {folder} has not ended within {timeout:g} s; the request stands",
+                f"the pipeline on {folder} has not ended within {timeout:g} s; the request remains in force",
                 "wait longer with --timeout, or look at it with windowpane status",
             )
         time.sleep(_POLL_SECONDS)

@@ -34,7 +34,7 @@ _OF_THE_JOB = {
     "trigger": "give writeStream its trigger(…)",
     "shards": "set spark.sql.shuffle.partitions",
     "batch_target_us": "set maxBytesPerTrigger or maxOffsetsPerTrigger among the stream's options",
-    "max_side_backlog": "write `side_output` with a query of its own",
+    "max_side_backlog": "write `side_output` with a separate query",
     "metrics": "use Spark's own metrics",
 }
 
@@ -112,7 +112,7 @@ def _options(mapping: Mapping[str, Any]) -> Options:
         if name in options.model_fields_set:
             key = Options.model_fields[name].alias or name
             raise ConfigError(
-                "NOT_IN_DATAFRAME", f"{key} says how a pipeline of windowpane's own runs, and this is the job's query",
+                "NOT_IN_DATAFRAME", f"{key} only applies to a windowpane pipeline, and this is a query of the job",
                 f"{instead}, or run the query with windowpane.Pipeline", key=f"options.{key}",
             )  # fmt: skip
     return options
@@ -128,7 +128,7 @@ def _plan(bound: BoundQuery, streams: dict[str, Stream], options: Options, trans
     if bound.order_by or bound.limit is not None:
         raise PlanError(
             "ORDER_IN_DATAFRAME",
-            "ORDER BY and LIMIT per window need sinks of windowpane's own",
+            "ORDER BY and LIMIT per window need a windowpane pipeline",
             "leave them out and order in the job's foreachBatch, or run the query with windowpane.Pipeline",
             sql=bound.text,
         )

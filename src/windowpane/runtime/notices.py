@@ -23,12 +23,12 @@ class Notices:
             self._say(
                 "processing_time",
                 f"{fallen:,} of {entry.accounting['in_']:,} rows in batch {entry.batch_id} have no readable event time "
-                "and got processing time; eventtime.strict = true would make them error rows",
+                "and use processing time; with eventtime.strict = true they become error rows",
             )
         for kind, count in entry.dropped.items():
             self._say(
                 f"dropped {kind}",
-                f"side_output.{kind} takes no more: {count:,} of {entry.side[kind]:,} records of batch "
+                f"side_output.{kind} is over its limit: {count:,} of {entry.side[kind]:,} records of batch "
                 f"{entry.batch_id} were dropped, and are counted",
             )
 
@@ -41,8 +41,8 @@ class Notices:
 def warn_of_no_ticks(plan: Plan) -> None:
     """A setting that waits for the clock has come to a checkpoint whose queries have none."""
     _log.warning(
-        "transform `%s`: its checkpoint was made when nothing waited for the clock, so that what does now (%s) is due "
-        "only when rows come; on an empty checkpoint folder it would be due at any time",
+        "transform `%s`: its checkpoint was created by a query that did not depend on the clock, so that %s takes "
+        "effect only when rows arrive; start on an empty checkpoint folder to change this",
         plan.transform,
         ", ".join(plan.ticks_for),
     )

@@ -253,14 +253,14 @@ class RunningTransform:
             else:
                 what = f"they stay in {self.checkpoint.outbox / sink}, and the next start delivers them"
             name = self.plan.transform
-            _log.warning("transform `%s`: side sink `%s` has not taken %s rows: %s", name, sink, f"{rows:,}", what)
+            _log.warning("transform `%s`: side sink `%s` has %s undelivered rows: %s", name, sink, f"{rows:,}", what)
 
 
 class _BeginAgainError(Exception):
     """Ends a query before it reads a batch that another query is to read."""
 
     def __str__(self) -> str:
-        return "not a failure: windowpane begins this query again at once, to read the next batch otherwise"
+        return "not a failure: windowpane restarts this query at once to read the next batch differently"
 
 
 def _is_a_failure(record: logging.LogRecord) -> bool:

@@ -173,7 +173,7 @@ class SideChannel:
             self._changed.notify_all()
         if first:
             _log.warning(
-                "side sink `%s` fails: %s. %s rows wait for it and it is tried again; the main output goes on",
+                "side sink `%s` fails: %s. %s rows are waiting, and the write is retried; the main output continues",
                 self.sink.name, self._error, f"{rows:,}",
             )  # fmt: skip
 
@@ -186,4 +186,4 @@ class SideChannel:
             rows = sum(self._waiting.values())
             self._changed.notify_all()
         if back:
-            _log.warning("side sink `%s` takes rows again; %s wait", self.sink.name, f"{rows:,}")
+            _log.warning("side sink `%s` accepts rows again; %s are waiting", self.sink.name, f"{rows:,}")

@@ -101,7 +101,7 @@ class TimeExpressions:
             found = self._type_of(value)
         except PySparkException as refused:
             raise PlanError(
-                "BAD_EVENTTIME_TYPE", f"Spark does not take the expression of eventtime.type `{step.type}`: {value}",
+                "BAD_EVENTTIME_TYPE", f"Spark rejects the expression of eventtime.type `{step.type}`: {value}",
                 gist(refused),
             ) from refused  # fmt: skip
         if found not in ("TIMESTAMP", "BIGINT"):

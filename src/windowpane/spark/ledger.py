@@ -81,7 +81,7 @@ class Ledger:
         content.pop("format")
         unknown = content.keys() - Entry.__dataclass_fields__.keys()
         if unknown:
-            raise corrupt(path, f"`{min(unknown)}` is unknown", "it may be of a later version of windowpane")
+            raise corrupt(path, f"`{min(unknown)}` is unknown", "a later version of windowpane may have written it")
         try:
             entry = _ENTRY.validate_json(json.dumps(content), strict=True)
         except ValidationError as broken:

@@ -77,7 +77,7 @@ def _parquet(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:
     file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
     present = [name for name in file.schema_arrow.names if name.lower() in columns]
     if len({name.lower() for name in present}) < len(present):
-        raise ValueError(f"columns differ by upper and lower case only: {', '.join(present)}")
+        raise ValueError(f"columns differ only in case: {', '.join(present)}")
     if not present:
         yield pa.RecordBatch.from_arrays([pa.nulls(file.metadata.num_rows)], ["_none"])
         return

@@ -106,7 +106,7 @@ class JoinedTable:
         sides = [side.strip("() ") for pair in condition.split(" AND ") for side in pair.split(" = ")]
         if len(sides) != 2 * len(condition.split(" AND ")):
             raise PlanError(
-                "UNSUPPORTED_JOIN", f"`{join.text}` compares by something else than equality",
+                "UNSUPPORTED_JOIN", f"`{join.text}` does not compare by equality",
                 "a semi or anti join takes USING (…), or ON with equalities joined by AND",
             )  # fmt: skip
         prefix = f"{quote(join.alias)}."

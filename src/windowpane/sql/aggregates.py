@@ -58,7 +58,7 @@ def read_call(source: SourceText, node: exp.Expr) -> CallSyntax:
     elif not args or not function.min_args <= len(args) <= function.max_args:
         raise _arity(source, function, call, len(args))
     if distinct and not function.takes_distinct:
-        raise source.error("AGGREGATE_DISTINCT", f"{function.name} takes no DISTINCT", "leave it out", at=call)
+        raise source.error("AGGREGATE_DISTINCT", f"{function.name} does not support DISTINCT", "leave it out", at=call)
     columns = function.max_args - function.params
     params = tuple(_literal(source, function, arg) for arg in args[columns:])
     if skip_nulls is not None:
@@ -109,8 +109,8 @@ def _literal(source: SourceText, function: AggregateFunction, node: exp.Expr) ->
         if node.is_string:
             return node.name
         return int(node.name) if node.name.isdigit() else float(node.name)
-    message = f"`{source.quote(node)}` must be written out as a literal"
-    raise source.error("AGGREGATE_PARAMETER", message, f"{function.name} needs it before any row is read", at=node)
+    message = f"`{source.quote(node)}` must be a literal"
+    raise source.error("AGGREGATE_PARAMETER", message, f"{function.name} needs it when the query is planned", at=node)
 
 
 def result_type(source: SourceText, call: CallSyntax, types: Sequence[str | None], span: Span | None) -> str | None:

@@ -139,7 +139,7 @@ class _Binder:
         self, alias: str, columns: tuple[tuple[str, str], ...] | None, item: exp.Expr
     ) -> tuple[tuple[str, str], ...]:
         if columns is None:
-            message = f"the columns of `{alias}` are not known, so `*` cannot be"
+            message = f"the columns of `{alias}` are unknown, so `*` cannot be used"
             raise self.source.error("NEEDS_SCHEMA", message, "list the columns, or declare a schema", at=item)
         return columns
 

@@ -90,15 +90,15 @@ def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
         us = read_interval(source, tokens[2:], "EMIT EVERY", tokens[1])
         return Emit("every", _positive(source, us, "EMIT EVERY", tokens[2:]), span)
     hint = "EMIT CHANGES is EMIT ON UPDATE here" if words == ["CHANGES"] else f"write {EMIT_FORMS}"
-    raise source.error("BAD_EMIT", f"`{source.quote(span)}` is not a way to emit", hint, at=span)
+    raise source.error("BAD_EMIT", f"`{source.quote(span)}` is not a valid EMIT clause", hint, at=span)
 
 
 def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token]) -> WindowSyntax:
     if rest and rest[0].token_type == TokenType.OVER:
         _, after = _parenthesised(source, rest[1:], "OVER (PARTITION BY k)")
         if not window.spec.partitioned:
-            hint = "leave OVER out and put the columns into GROUP BY"
-            raise source.error("OVER_NOT_ALLOWED", f"{window.spelling} takes no OVER", hint, at=rest[0])
+            hint = "remove OVER and put the columns into GROUP BY"
+            raise source.error("OVER_NOT_ALLOWED", f"{window.spelling} does not support OVER", hint, at=rest[0])
         window, rest = over(source, window, _parse_over(source, rest[: len(rest) - len(after)])), after
     if not rest:
         return window
@@ -178,7 +178,7 @@ def _split_parts(source: SourceText, tokens: list[Token], owner: Token, form: st
         else:
             groups[-1].append(token)
     if len(groups) > 1 and not all(groups):
-        raise source.error("SYNTAX", "something is missing beside a comma", f"write {form}", at=owner)
+        raise source.error("SYNTAX", "something is missing next to a comma", f"write {form}", at=owner)
     return [_part(group) for group in groups if group]
 
 

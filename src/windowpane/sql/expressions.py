@@ -32,20 +32,20 @@ def check_functions(source: SourceText, node: exp.Expr) -> None:
         name = function_name(part)
         if name is None:
             if isinstance(part, exp.Star) and not _is_count_star(part):
-                raise source.error("UNSUPPORTED_STAR", "`*` cannot stand here", "list the columns", at=part)
+                raise source.error("UNSUPPORTED_STAR", "`*` is not allowed here", "list the columns", at=part)
             continue
         if window_name(part) or name in FLINK_AUXILIARY:
             _refuse_window_function(source, part, name)
         if name in NONDETERMINISTIC and not (name == "unix_timestamp" and part.expressions):
-            message = f"`{name}` gives another value each time"
-            hint = "a batch that is replayed must give the same rows; take the time from a column of the stream"
+            message = f"`{name}` is non-deterministic"
+            hint = "a replayed batch must produce the same rows; use a column of the stream instead"
             raise source.error("NONDETERMINISTIC", message, hint, at=part)
         if name in GENERATORS:
-            hint = "one row in is one row here; explode before the stream is read"
-            raise source.error("UNSUPPORTED_GENERATOR", f"`{name}` makes several rows of one", hint, at=part)
+            hint = "explode the rows before the stream reads them"
+            raise source.error("UNSUPPORTED_GENERATOR", f"`{name}` returns several rows for one", hint, at=part)
         if name in RANKING:
             hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
-            raise source.error("UNSUPPORTED_OVER", f"`{name}` is a function of a SQL window", hint, at=part)
+            raise source.error("UNSUPPORTED_OVER", f"`{name}` is a SQL window function", hint, at=part)
         refuse_foreign_aggregate(source, part, name)
     refuse_types(source, node)
 
@@ -58,8 +58,8 @@ def _refuse_window_function(source: SourceText, node: exp.Expr, name: str) -> No
     if name in FLINK_AUXILIARY:
         hint = f"write {FLINK_AUXILIARY[name]}"
         raise source.error("FLINK_AUXILIARY", f"`{name}` is not supported", hint, at=node)
-    hint = f"write GROUP BY {signature(name)} as an item of its own, and select window_start, window_end"
-    raise source.error("WINDOW_OUTSIDE_GROUP_BY", f"`{name}` can stand in GROUP BY only", hint, at=node)
+    hint = f"write GROUP BY {signature(name)} as a separate item, and select window_start, window_end"
+    raise source.error("WINDOW_OUTSIDE_GROUP_BY", f"`{name}` is only allowed in GROUP BY", hint, at=node)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RowExpressions:
             if aggregate_name(part):
                 code = {"WHERE": "AGGREGATE_IN_WHERE", "GROUP BY": "AGGREGATE_IN_GROUP_BY"}.get(place)
                 hint = "use HAVING for conditions on aggregates" if place == "WHERE" else "aggregate in SELECT instead"
-                message = f"an aggregate cannot stand in {place}"
+                message = f"an aggregate is not allowed in {place}"
                 raise self.source.error(code or "MISPLACED_AGGREGATE", message, hint, at=part)
         refuse_modifiers(self.source, node)
 
@@ -113,7 +113,7 @@ class RowExpressions:
         if is_unit(part):
             return exp.Var(this=part.name.upper())
         if len(part.parts) == 1 and first in PSEUDO_COLUMNS and not self.known(first):
-            message = f"`{first}` is known only once the window is complete: it cannot stand in {place}"
+            message = f"`{first}` is known only once the window is complete: it is not allowed in {place}"
             hint = "the window itself is a group already; select it, or use it in HAVING and ORDER BY"
             raise self.source.error("PSEUDO_COLUMN_PLACE", message, hint, at=part)
         found = self.scope.resolve(part)
@@ -149,7 +149,7 @@ def refuse_modifiers(source: SourceText, node: exp.Expr) -> None:
         if isinstance(part, exp.Alias):
             if function_name(part.parent) != "struct" if part.parent is not None else True:
                 raise source.error(
-                    "UNSUPPORTED_SYNTAX", f"an alias cannot stand here: `{part.alias}`", "leave it out", at=part
+                    "UNSUPPORTED_SYNTAX", f"an alias is not allowed here: `{part.alias}`", "leave it out", at=part
                 )
             continue
         word = {"Distinct": "DISTINCT", "Filter": "FILTER"}.get(type(part).__name__, "IGNORE NULLS")

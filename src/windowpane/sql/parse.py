@@ -46,7 +46,7 @@ def read_source(sql: str) -> SourceText:
         sql.encode()
     except UnicodeEncodeError as error:
         at = Span(error.start, error.start + 1)
-        raise SqlError("BAD_CHARACTER", "half of a character", "write the whole one", sql=sql, span=at) from None
+        raise SqlError("BAD_CHARACTER", "a lone surrogate", "write the complete character", sql=sql, span=at) from None
     try:
         tokens = tokenize(sql)
     except TokenError:
@@ -63,7 +63,7 @@ def _unreadable(sql: str) -> SqlError:
     what = {"'": "a string", '"': "a string", "`": "a quoted name", "/": "a comment"}.get(
         sql[start : start + 1], "text"
     )
-    message = f"{what} is not closed" if what != "text" else "the text cannot be read"
+    message = f"{what} is not closed" if what != "text" else "the text cannot be parsed"
     return SqlError("SYNTAX", message, "close it", sql=sql, span=Span(start, start + 1))
 
 
@@ -149,7 +149,7 @@ def syntax(source: SourceText, step: Callable[[], Result]) -> Result:
     except QuerySyntaxError as fault:
         raise _syntax_error(source, fault) from None
     except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError, AssertionError) as error:
-        raise source.error("SYNTAX", "the query cannot be read", f"write {ORDER}", at=source.tokens[0]) from error
+        raise source.error("SYNTAX", "the query cannot be parsed", f"write {ORDER}", at=source.tokens[0]) from error
 
 
 def _syntax_error(source: SourceText, fault: QuerySyntaxError) -> SqlError:
@@ -157,7 +157,7 @@ def _syntax_error(source: SourceText, fault: QuerySyntaxError) -> SqlError:
     token = fault.token
     if token is None:
         end = source.tokens[-1].end + 1
-        message = f"the query ends where `{expected}` should stand" if expected else "the query ends too early"
+        message = f"the query ends where `{expected}` is expected" if expected else "the query ends too early"
         return source.error("SYNTAX", message, f"write {ORDER}", at=Span(end, end))
     shown = source.sql[token.start : token.end + 1]
     message = f"expected `{expected}`, found `{shown}`" if expected else f"unexpected `{shown}`"

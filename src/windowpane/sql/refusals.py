@@ -13,7 +13,7 @@ from windowpane.sql.source import Place, SourceText
 from windowpane.sql.types import SPELLINGS, type_name
 
 GROUP_HINT = "list the keys: GROUP BY a, b"
-FROM_HINT = "name the stream as it is declared"
+FROM_HINT = "use the declared name of the stream"
 UNION_FORM = "FROM (SELECT a, b FROM x UNION ALL SELECT a, b FROM y) AS u"
 
 _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
@@ -116,16 +116,16 @@ def _refuse_argument(source: SourceText, found: Unread) -> SqlError:
     word = found.argument.strip("_").replace("_", " ").upper()
     message = f"`{shown}`: {word} is not supported"
     if found.argument in ("this", "expression", "expressions"):
-        message = f"`{shown}` cannot stand here"
+        message = f"`{shown}` is not allowed here"
     return source.error("UNSUPPORTED_SYNTAX", message, "leave it out", at=at if source.span(at) else source.tokens[0])
 
 
 def _refuse_from(source: SourceText, found: Unread) -> SqlError:
     place = found.place if source.span(found.place) else found.node
     if found.argument in ("this", "alias"):
-        hint = "FROM takes a stream: FROM bids; the window stands in GROUP BY or in a WINDOW clause"
+        hint = "FROM takes a stream: FROM bids; put the window into GROUP BY or a WINDOW clause"
         at = place if source.span(place) else _keyword(source, "FROM")
-        return source.error("UNSUPPORTED_FROM", f"`{source.quote(at)}` cannot stand in FROM", hint, at=at)
+        return source.error("UNSUPPORTED_FROM", f"`{source.quote(at)}` is not allowed in FROM", hint, at=at)
     word = found.argument.strip("_").upper()
     return source.error("UNSUPPORTED_FROM", f"{word} is not supported in FROM", FROM_HINT, at=found.node)
 
@@ -203,7 +203,7 @@ def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlErro
     at = part if source.span(part) else whole
     if isinstance(part, (exp.Subquery, exp.Select, exp.Exists)):
         hint = "join a static table instead; a UNION ALL of streams may stand in FROM"
-        return source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot stand here", hint, at=at)
+        return source.error("UNSUPPORTED_SUBQUERY", "a subquery is not allowed here", hint, at=at)
     if isinstance(part, exp.Window):
         hint = "group by a window instead: GROUP BY tumblingwindow('ss', 10)"
         if isinstance(part.this, exp.Anonymous) and str(part.this.this).lower() in RANKING:

@@ -65,7 +65,7 @@ def bind_stream(source: SourceText, node: exp.Expr, catalog: Catalog) -> StreamR
     found = lookup(name.name, catalog.streams)
     if found is None and lookup(name.name, catalog.tables) is not None:
         hint = "start FROM with a stream and join the table to it"
-        raise source.error("TABLE_ALONE", f"`{name.name}` is a static table: nothing streams", hint, at=name)
+        raise source.error("TABLE_ALONE", f"`{name.name}` is a static table, not a stream", hint, at=name)
     if found is None:
         hint = f"streams are: {nearest(name.name, catalog.streams)}"
         raise source.error("UNKNOWN_STREAM", f"there is no stream `{name.name}`", hint, at=name)
@@ -149,7 +149,7 @@ def _bind_join(
 ) -> StaticJoin:
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side in ("RIGHT", "FULL"):
-        hint = "the table would emit rows of its own; use LEFT JOIN or JOIN"
+        hint = "the table would emit additional rows; use LEFT JOIN or JOIN"
         raise source.error("UNSUPPORTED_JOIN", f"{side} JOIN to a static table is not supported", hint, at=join)
     if kind not in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI") or side not in ("", "LEFT"):
         raise source.error("UNSUPPORTED_JOIN", f"{side} {kind} JOIN is not supported", "write JOIN … ON …", at=join)

@@ -105,7 +105,7 @@ class _SchemaReader:
             at = self.span()
             column = self.column()
             if column.name.lower() in found:
-                raise _bad(self.ddl, f"column `{column.name}` is there twice", at)
+                raise _bad(self.ddl, f"column `{column.name}` occurs twice", at)
             found[column.name.lower()] = column
             if end is None and self.position == len(self.tokens):
                 return list(found.values())
@@ -137,7 +137,7 @@ class _SchemaReader:
         kind = SPELLINGS.get(token.text.upper())
         if kind is None:
             hint = f"types are: {nearest(token.text, set(SPELLINGS.values()))}"
-            raise _bad(self.ddl, f"`{token.text}` is not a type of Spark", token_span(token), hint)
+            raise _bad(self.ddl, f"`{token.text}` is not a Spark type", token_span(token), hint)
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise _bad(self.ddl, "the type is nested too deeply", token_span(token))
@@ -157,7 +157,9 @@ class _SchemaReader:
         name = decimal(*numbers or [10]) if len(numbers) <= 2 else None
         if name is None:
             raise _bad(
-                self.ddl, "a DECIMAL has at most 38 digits, of them at most all after the point", token_span(token)
+                self.ddl,
+                "a DECIMAL has at most 38 digits, and its scale cannot exceed its precision",
+                token_span(token),
             )
         return name
 
@@ -183,7 +185,7 @@ class _SchemaReader:
 
     def next(self, what: str) -> Token:
         if self.position == len(self.tokens):
-            raise _bad(self.ddl, f"the schema ends where {what} should stand", self.span())
+            raise _bad(self.ddl, f"the schema ends where {what} is expected", self.span())
         self.position += 1
         return self.tokens[self.position - 1]
 
@@ -204,4 +206,4 @@ class _SchemaReader:
 
 
 def _name_hint(token: Token) -> str:
-    return f"{_HINT}; a name with other characters stands in backticks" if token.text else _HINT
+    return f"{_HINT}; put a name with other characters in backticks" if token.text else _HINT

@@ -43,8 +43,8 @@ def _check_watermark(stmt: SelectStmt) -> None:
         return
     if stmt.window is None or stmt.window.spec.ordered:
         named = "plain queries" if stmt.window is None else f"{stmt.window.spec.kind} windows"
-        message = f"{named} have no ALLOWED LATENESS: rows are released in order of their time"
-        hint = "use a larger LAG: rows that come later than it are late"
+        message = f"{named} do not support ALLOWED LATENESS: rows are released in order of event time"
+        hint = "use a larger LAG instead"
         raise stmt.source.error("ALLOWED_LATENESS_NOT_ALLOWED", message, hint, at=stmt.watermark.span)
 
 
@@ -58,32 +58,32 @@ def _check_emit(stmt: SelectStmt, kind: QueryKind) -> None:
     if emit.mode == "close":
         return
     if stmt.window.spec.ordered:
-        hint = "each of its windows is emitted once; leave EMIT out"
+        hint = "its windows are emitted only once; remove EMIT"
         raise error(
-            "EMIT_NOT_ALLOWED", f"{stmt.window.spec.kind} windows take EMIT ON WINDOW CLOSE only", hint, at=emit.span
+            "EMIT_NOT_ALLOWED", f"{stmt.window.spec.kind} windows only support EMIT ON WINDOW CLOSE", hint, at=emit.span
         )
     if kind == "rows":
-        hint = "rows do not change; leave EMIT out"
+        hint = "rows do not change; remove EMIT"
         raise error(
-            "EMIT_NOT_ALLOWED", "a query without aggregates takes EMIT ON WINDOW CLOSE only", hint, at=emit.span
+            "EMIT_NOT_ALLOWED", "a query without aggregates only supports EMIT ON WINDOW CLOSE", hint, at=emit.span
         )
     if stmt.order_by or stmt.limit is not None:
         word = "ORDER BY" if stmt.order_by else "LIMIT"
         hint = "an update is one group's row; use EMIT ON WINDOW CLOSE"
         at = stmt.order_span if stmt.order_by else stmt.limit_span
-        raise error("ORDER_WITH_UPDATES", f"{word} has no meaning for updates", hint, at=at or emit.span)
+        raise error("ORDER_WITH_UPDATES", f"{word} does not apply to updates", hint, at=at or emit.span)
 
 
 def _check_order(stmt: SelectStmt) -> None:
     error = stmt.source.error
     if stmt.window is None:
         if stmt.order_by:
-            hint = "rows come in order of their event time; leave ORDER BY out"
+            hint = "rows are already in order of event time; remove ORDER BY"
             raise error("ORDER_WITHOUT_WINDOW", "ORDER BY needs a window", hint, at=stmt.order_span)
         if stmt.limit is not None:
             raise error(
                 "LIMIT_WITHOUT_WINDOW", "LIMIT needs a window: a stream never ends", EXAMPLE, at=stmt.limit_span
             )
     elif stmt.limit is not None and not stmt.order_by:
-        hint = "write ORDER BY … LIMIT …: which rows are kept must not be chance"
+        hint = "write ORDER BY … LIMIT …, so that the kept rows are deterministic"
         raise error("LIMIT_WITHOUT_ORDER", "LIMIT needs ORDER BY", hint, at=stmt.limit_span)

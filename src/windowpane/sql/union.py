@@ -85,10 +85,10 @@ def _bind_branch(
 def _project(source: SourceText, rows: RowExpressions, stream: StreamRef, item: exp.Expr) -> Projection:
     if item.is_star:
         if stream.open:
-            message = f"the columns of `{stream.name}` are not known, so `*` cannot be"
+            message = f"the columns of `{stream.name}` are unknown, so `*` cannot be used"
             raise source.error("NEEDS_SCHEMA", message, "list the columns, or declare a schema", at=item)
         if isinstance(item, exp.Star) and any(item.args.values()):
-            raise _unsupported(source, "`*` with EXCEPT cannot stand in a branch", item)
+            raise _unsupported(source, "`*` with EXCEPT is not allowed in a branch", item)
         return [(column.name, rows.finish(rows.resolve(exp.column(column.name, quoted=True), "SELECT")))
                 for column in stream.columns if not column.hidden]  # fmt: skip
     inner, name = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")

@@ -98,7 +98,7 @@ class _Arguments:
             message = f"{what} must not be negative: `-{node.this.name}`"
             raise self.source.error("NEGATIVE_ARGUMENT", message, f"write {self.form}", at=_with_sign(self, node))
         if not isinstance(node, exp.Literal):
-            raise self.bad("NOT_A_LITERAL", node, f"{what} must be a whole number written out")
+            raise self.bad("NOT_A_LITERAL", node, f"{what} must be an integer literal")
         if node.is_string:
             raise self.bad("NOT_A_NUMBER", node, f"{what} must be a number, not the string {self.source.quote(node)}")
         if not node.name.isdigit():
@@ -207,8 +207,8 @@ _READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
 def _with_over(source: SourceText, name: str, window: WindowSyntax, node: exp.Window) -> WindowSyntax:
     if not window.spec.partitioned:
         takers = ", ".join(f"{kind.kind}window" for kind in KINDS.values() if kind.partitioned)
-        hint = f"leave OVER out and put the columns into GROUP BY; {takers} take it"
-        raise source.error("OVER_NOT_ALLOWED", f"{name} takes no OVER", hint, at=node)
+        hint = f"remove OVER and put the columns into GROUP BY; {takers} take it"
+        raise source.error("OVER_NOT_ALLOWED", f"{name} does not support OVER", hint, at=node)
     return over(source, window, node)
 
 
@@ -221,7 +221,7 @@ def over(source: SourceText, window: WindowSyntax, node: exp.Window) -> WindowSy
             "BAD_OVER", "only slidingwindow takes OVER (WHEN …)", "put the condition into WHERE", at=when
         )
     if when is None and not partition:
-        raise source.error("BAD_OVER", "OVER () says nothing", "write OVER (PARTITION BY k) or leave it out", at=node)
+        raise source.error("BAD_OVER", "OVER () is empty", "write OVER (PARTITION BY k) or leave it out", at=node)
     return WindowSyntax(
         window.spec, window.spelling, source.span(node), window.on, partition, when, window.open, window.emit
     )

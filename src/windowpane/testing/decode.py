@@ -34,7 +34,7 @@ def _arrow_type(column: Column) -> pa.DataType:
     kind = to_arrow_type(column.type)
     if kind is None:
         raise ConfigError(
-            "UNSUPPORTED_IN_HARNESS", f"column `{column.name}` is {column.type}, which the harness does not hold"
+            "UNSUPPORTED_IN_HARNESS", f"column `{column.name}` is {column.type}, which the harness does not support"
         )
     return kind
 

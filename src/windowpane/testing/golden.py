@@ -68,7 +68,7 @@ def find(paths: Iterable[Path]) -> list[Path]:
             raise ConfigError("FILE_UNREADABLE", f"there is no file or folder `{path}`")
         inside = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
         if not inside:
-            raise ConfigError("NO_TEST_FILES", f"`{path}` holds no file ending in {SUFFIX}")
+            raise ConfigError("NO_TEST_FILES", f"`{path}` contains no file ending in {SUFFIX}")
         found += inside
     return list(dict.fromkeys(found))
 

@@ -51,7 +51,7 @@ def _watermark(section: Section, rest: str) -> Expected:
     instant = parse_instant(rest)
     if instant is None:
         hint = "write `expect watermark 10s` or `expect watermark none`"
-        raise BadLineError(section.line.number, f"`{rest}` is no instant", hint)
+        raise BadLineError(section.line.number, f"`{rest}` is not an instant", hint)
     return Expected("watermark", section.place, instant_us=instant.us)
 
 
@@ -69,7 +69,7 @@ def _numbers(section: Section, rest: str, valid: Sequence[str] | None) -> dict[s
         match = _NUMBERED.fullmatch(part.strip())
         if match is None:
             hint = "write `expect accounting in 3, aggregated 2, late 1`"
-            raise BadLineError(section.line.number, f"`{part.strip()}` is no name with its number", hint)
+            raise BadLineError(section.line.number, f"`{part.strip()}` is not a name with a number", hint)
         if valid is not None and match["name"] not in valid:
             message = f"the accounting has no `{match['name']}`"
             raise BadLineError(section.line.number, message, f"valid: {nearest(match['name'], valid)}")
@@ -79,7 +79,7 @@ def _numbers(section: Section, rest: str, valid: Sequence[str] | None) -> dict[s
 
 def _error(section: Section, rest: str) -> Expected:
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", rest):
-        raise BadLineError(section.line.number, f"`{rest}` is no error code", "write `expect error UNKNOWN_UNIT`")
+        raise BadLineError(section.line.number, f"`{rest}` is not an error code", "write `expect error UNKNOWN_UNIT`")
     return Expected("error", section.place, code=rest)
 
 

@@ -79,10 +79,10 @@ class _Parser:
     def _check_order(self, section: Section) -> None:
         is_step = section.keyword in VERBS or section.keyword == "expect"
         if is_step and not self._golden.sql:
-            raise BadLineError(section.line.number, f"`{section.keyword}` stands before the query", "put `query` first")
+            raise BadLineError(section.line.number, f"`{section.keyword}` comes before the query", "put `query` first")
         if not is_step and self._golden.sql:
             hint = "the order is: stream, table, options, transform, manual, now, cuttable; query; steps"
-            raise BadLineError(section.line.number, f"`{section.keyword}` stands after the query", hint)
+            raise BadLineError(section.line.number, f"`{section.keyword}` comes after the query", hint)
 
     def _check_refusal(self) -> None:
         if self._golden.refused is not None and self._golden.steps:
@@ -155,13 +155,13 @@ class _Parser:
         elif verb == "clock":
             step.at_us = _distance(section)
         elif section.rest:
-            raise BadLineError(section.line.number, f"`{verb}` takes nothing behind it", f"write `{verb}` alone")
+            raise BadLineError(section.line.number, f"`{verb}` takes no arguments", f"write `{verb}` alone")
         self._check_replay(verb, section)
         self._golden.steps.append(step)
 
     def _check_replay(self, verb: Verb, section: Section) -> None:
         if verb == "replay" and (not self._golden.steps or self._golden.steps[-1].verb in ("restart", "replay")):
-            hint = "put it behind push, watermark, clock or end"
+            hint = "put it after push, watermark, clock or end"
             raise BadLineError(section.line.number, "`replay` has no step to run once more", hint)
 
     def _read_push(self, section: Section, step: Step) -> None:
@@ -187,8 +187,8 @@ class _Parser:
             return
         step = golden.steps[-1]
         if expected.subject in step.expected or step.verb in ("restart", "replay"):
-            hint = "a step has each expectation once; `restart` gives nothing, `replay` what the step before gave"
-            raise BadLineError(section.line.number, f"`{section.line.text}` cannot stand here", hint)
+            hint = "a step has each expectation once; `restart` produces nothing, and `replay` repeats the step before"
+            raise BadLineError(section.line.number, f"`{section.line.text}` is not allowed here", hint)
         step.expected[expected.subject] = expected
 
 
@@ -196,14 +196,14 @@ def _toml(section: Section) -> Mapping[str, object]:
     try:
         return tomllib.loads(section.text())
     except tomllib.TOMLDecodeError as error:
-        hint = "below it stand keys as in pipeline.toml: eventtime.enabled = true"
+        hint = "write keys as in pipeline.toml below it: eventtime.enabled = true"
         raise BadLineError(section.line.number, f"the lines below `{section.keyword}`: {error}", hint) from None
 
 
 def _instant(text: str, number: int) -> int:
     instant: Instant | None = parse_instant(text.strip())
     if instant is None:
-        raise BadLineError(number, f"`{text}` is no instant", "write 10s, -1ms, 1m 30s or 2024-01-01T00:00:05Z")
+        raise BadLineError(number, f"`{text}` is not an instant", "write 10s, -1ms, 1m 30s or 2024-01-01T00:00:05Z")
     return instant.us
 
 
@@ -213,5 +213,7 @@ def _distance(section: Section) -> int:
     except ConfigError:
         distance_us = -1
     if distance_us < 0:
-        raise BadLineError(section.line.number, f"`{section.line.text}` is no step of the clock", "write `clock +5s`")
+        raise BadLineError(
+            section.line.number, f"`{section.line.text}` is not a step of the clock", "write `clock +5s`"
+        )
     return distance_us

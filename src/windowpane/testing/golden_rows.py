@@ -43,7 +43,7 @@ def parse_rows(lines: Sequence[Line]) -> tuple[list[str], list[GoldenRow]]:
     header = [] if not lines else [cell.strip() for cell in lines[0].text.split("|")]
     if lines and (not all(header) or len(set(header)) < len(header)):
         raise BadLineError(
-            lines[0].number, f"`{lines[0].text}` is no header", "write each column's name once: ts | k | a"
+            lines[0].number, f"`{lines[0].text}` is not a header", "write each column's name once: ts | k | a"
         )
     return header, [_table_row(header, line) for line in lines[1:]]
 
@@ -52,9 +52,9 @@ def _json_row(line: Line) -> GoldenRow:
     try:
         row = json.loads(line.text)
     except ValueError as error:
-        raise BadLineError(line.number, f"this is no JSON: {error}", 'write {"ts": "10s", "k": "a"}') from None
+        raise BadLineError(line.number, f"this is not JSON: {error}", 'write {"ts": "10s", "k": "a"}') from None
     if not isinstance(row, dict):
-        raise BadLineError(line.number, "this is no JSON object", 'write {"ts": "10s", "k": "a"}')
+        raise BadLineError(line.number, "this is not a JSON object", 'write {"ts": "10s", "k": "a"}')
     return {name: from_json(value) for name, value in row.items()}
 
 
@@ -72,7 +72,7 @@ def _table_row(header: Sequence[str], line: Line) -> GoldenRow:
                 row[name] = parse_literal(cell)
             except ValueError as error:
                 hint = "write NULL, 1, 1.5, 10s, 2024-01-01T00:00:05Z, text, 'text', [1, 2]"
-                raise BadLineError(line.number, f"`{cell}` is no value: {error}", hint) from None
+                raise BadLineError(line.number, f"`{cell}` is not a value: {error}", hint) from None
     return row
 
 

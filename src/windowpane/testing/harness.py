@@ -195,7 +195,7 @@ class Harness:
             raise StateError(
                 "STATE_OTHER_QUERY",
                 f"the snapshot is of plan {state.meta['plan_id']}, this query is plan {self.plan.plan_id}",
-                "restore with the query that the snapshot was taken of",
+                "restore with the query of the snapshot",
             )
         self._clock_us, self._arrivals = int(str(state.meta["clock_us"])), int(str(state.meta["arrivals"]))
         self._finished = bool(state.meta["finished"])
@@ -204,7 +204,7 @@ class Harness:
 
     def _open_chain(self) -> Chain:
         if self._finished:
-            raise StateError("FINISHED", "this query has ended gracefully and takes no more rows", "start a new one")
+            raise StateError("FINISHED", "this query has ended gracefully and accepts no more rows", "start a new one")
         return self._chain
 
     def _stream(self, stream: str | None) -> str:
