@@ -12,6 +12,7 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from typer.testing import CliRunner
 from tests.docs.blocks import LANGUAGES, ROOT, Block, blocks, blocks_of, chosen
 from windowpane.cli.app import app
 from windowpane.config import parse_options, parse_pipeline, parse_stream, parse_table
+from windowpane.core.accumulators import registry
 from windowpane.plan.build import plan_query
+from windowpane.plan.eventtime import EVENTTIME_TYPES
 from windowpane.plan.pipeline import stream_catalog
 from windowpane.sql import bind
 
@@ -113,11 +116,19 @@ def pages_with(language: str) -> list[str]:
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    keep_registries(monkeypatch)
     namespace: dict[str, object] = {"__name__": "page"}
     for block in blocks_of(ROOT / page):
         write_file(block, tmp_path)
         if block in chosen("python"):
             exec(compile(block.body, str(block), "exec", dont_inherit=True), namespace)
+
+
+def keep_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a page registers, aggregates and event-time types, after the test."""
+    monkeypatch.setattr(registry, "_functions", dict(registry._functions))
+    before = dict(EVENTTIME_TYPES._parsers)
+    monkeypatch.setattr(EVENTTIME_TYPES, "_parsers", before)
 
 
 def write_file(block: Block, folder: Path) -> None:
@@ -183,10 +194,22 @@ def compare(shown: str, output: str, what: str) -> None:
     """Shown lines are those of the output; `…` alone stands for any lines, at the end of a line for its rest."""
     if not shown.strip():
         return
-    pattern = "".join(map(_pattern, shown.rstrip("\n").split("\n")))
+    pattern = "".join(map(_pattern, sorted_rows(shown.rstrip("\n").split("\n"))))
+    output = "\n".join(sorted_rows(output.rstrip("\n").split("\n")))
     assert re.fullmatch(pattern, output.rstrip("\n") + "\n"), (
         f"{what} gives\n{output}\nWINDOWPANE_COMPLETE=1 pytest tests/docs rewrites the page"
     )
+
+
+def sorted_rows(lines: list[str]) -> list[str]:
+    """The rows that one window emits have no order, so those of a printed table are compared as a set."""
+    return [
+        line for _, group in groupby(lines, lambda line: line.startswith("│ 20")) for line in sort_rows(list(group))
+    ]
+
+
+def sort_rows(group: list[str]) -> list[str]:
+    return sorted(group) if group[0].startswith("│ 20") else group
 
 
 def _pattern(line: str) -> str:
