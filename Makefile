@@ -56,6 +56,7 @@ demo-kafka: setup ## Run a pipeline from Kafka into PostgreSQL, with both server
 docs: setup ## Build the documentation as a site in out/site; warnings are errors
 	@scripts/uv pip install --quiet --python $(PYTHON) --require-hashes --requirement docs/requirements.lock
 	@$(PYTHON) scripts/pictures.py --check
+	@$(PYTHON) scripts/check_prose.py
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
 	@if grep -rlE '<(script|link|img)[^>]* (src|href)="https?:' out/site --include='*.html'; then \
 		echo "These pages load something from elsewhere." >&2; exit 1; fi
