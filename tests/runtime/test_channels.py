@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,10 @@ def side_rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
     return side_batch(kind, "a reason", rows, clock_us=0, watermark_us=None)
 
 
-def as_batch(waiting: Waiting) -> SinkBatch:
+def as_batch(waiting: Waiting, max_bytes: int | None) -> SinkBatch:
     frame: Any = None
-    table = pa.table({"value": [*DOCUMENTS.texts(waiting.batches), *waiting.texts]})
+    documents = replace(DOCUMENTS, max_bytes=max_bytes)
+    table = pa.table({"value": [*documents.texts(waiting.batches), *documents.fitted(waiting.texts)]})
     return SinkBatch(waiting.batch_id, lambda: frame, documents=True, table=table)
 
 
@@ -237,6 +239,49 @@ def test_a_damaged_file_is_set_aside_and_what_is_behind_it_is_delivered(
     assert len(said) == 6
     assert "000000000000-2.side.damaged" in said[0]
     assert (folder / "notes.side").exists()
+
+
+class Strict(Taking):
+    """A server that takes records up to a length."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self.max_bytes, self.records = max_bytes, list[dict[str, Any]]()
+
+    def write(self, batch: SinkBatch) -> None:
+        texts = batch.arrow().column("value").to_pylist()
+        if max(map(len, texts)) > self.max_bytes:
+            self.tries += 1
+            raise RuntimeError("org.apache.kafka.common.errors.RecordTooLargeException: The message is 2000000 bytes")
+        self.records += map(json.loads, texts)
+        super().write(batch)
+
+
+@pytest.mark.parametrize(("max_bytes", "tries"), [(1_048_000, 2), (70_000, 3), (1_500, 5)])
+def test_a_record_that_the_sink_never_takes_is_cut_and_the_queue_goes_on(
+    make: Make, max_bytes: int, tries: int
+) -> None:
+    channel = make(sink := Strict(max_bytes))
+    long = [json.dumps({"v": "x" * 2_000_000}), '{"v":1}']
+    channel.hand_over(Waiting(0, [side_rows("late", 2, **{c.EVENT: long})]))
+    hand_over(channel, 1)
+    assert channel.settle(30) == 0
+    assert sink.taken == [(0, 2), (1, 2)]
+    assert sink.tries == tries + 1, "each length once, and the next batch at once"
+    cut, whole = sink.records[:2]
+    assert cut["truncated"] == ["original_event"]
+    assert cut["original_event"]["_truncated"].startswith('{"v": "xxx')
+    assert (whole["original_event"], "truncated" in whole) == ({"v": 1}, False)
+    assert {name: cut[name] for name in ("kind", "reason", "plan_id")} == {
+        name: whole[name] for name in ("kind", "reason", "plan_id")
+    }
+
+
+def test_a_sink_that_is_away_gets_whole_records(make: Make) -> None:
+    channel = make(sink := Taking(failures=2))
+    channel.hand_over(Waiting(0, [side_rows("late", 1, **{c.EVENT: [json.dumps({"v": "x" * 2_000_000})]})]))
+    assert channel.settle(30, tries=10) == 0
+    assert (sink.tries, sink.taken) == (3, [(0, 1)])
 
 
 def test_deliveries_are_counted_over_restarts_and_each_batch_once(make: Make) -> None:

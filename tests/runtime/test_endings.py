@@ -38,8 +38,12 @@ format = "postgres"
 options = { url = "postgresql://localhost/x", table = "t", password = "${PIPELINE_PASSWORD}" }
 [spark]
 master = "local[1]"
-config = { "spark.hadoop.own.password" = "open sesame = \\\\ü" }
+[spark.config]
+"spark.hadoop.own.password" = "open sesame = \\\\ü"
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
+DEADLINE = 400.0
+"""Seconds for one step on a busy machine; on an idle one each takes about ten."""
 ENVIRONMENT = os.environ | {"PIPELINE_PASSWORD": "hunter2"}
 """For `run`; other commands do without."""
 
@@ -77,7 +81,7 @@ def begin(folder: Path) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + DEADLINE
     while not path.exists():
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
@@ -100,7 +104,7 @@ def test_a_full_disk_then_spark_killed_then_all_of_it(tmp_path: Path, disk: Path
             while ballast.write(bytes(4096)):
                 pass
         feed(tmp_path, 1)
-        _, told = process.communicate(timeout=200)
+        _, told = process.communicate(timeout=DEADLINE)
         assert process.returncode == 1, told
         assert "[STATE] the checkpoint cannot be written" in told
         assert "Traceback" not in told
@@ -114,7 +118,7 @@ def test_a_full_disk_then_spark_killed_then_all_of_it(tmp_path: Path, disk: Path
         status = subprocess.run([*COMMAND, "status"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert "running, process " in status.stdout, status.stderr
         os.kill(java, signal.SIGKILL)
-        _, told = process.communicate(timeout=200)
+        _, told = process.communicate(timeout=DEADLINE)
         assert process.returncode == 1, told
         assert "[SPARK_GONE] Spark's process has ended" in told
         assert "Traceback" not in told
@@ -129,7 +133,7 @@ def test_a_full_disk_then_spark_killed_then_all_of_it(tmp_path: Path, disk: Path
     assert "adds up: 20 = " in last.stderr
     state = disk / "state"
     ours = [state, *state.glob("*.*"), state / "q", *(state / "q").glob("*.json"), *(state / "q").glob("ledger/*")]
-    assert {path.stat().st_mode & 0o077 for path in ours} == {0}
+    assert not {path.name for path in ours if path.stat().st_mode & 0o077}
     assert {path.stat().st_mode & 0o044 for path in (tmp_path / "out").glob("part-*")} == {0o044}
     lines = [line for path in (tmp_path / "out").glob("part-*") for line in path.read_text().splitlines()]
     assert sum(json.loads(line)["n"] for line in lines) == 20

@@ -11,8 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import pyarrow.compute as pc
+
+from windowpane.connectors.refusals import refuses_record
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.durable import write_whole
 from windowpane.errors import StateError, gist
@@ -23,8 +26,12 @@ PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before the next tries; the last one for all after it."""
 LAST_TRIES = 4
 """How often a sink that fails is tried while the pipeline ends for good."""
+MAX_BYTES = (900_000, 60_000, 4_000, 1_000)
+"""How long records may be when the sink does not take them whole, tried in turn. Kafka's usual limit is 1 MiB."""
 _TICK = 0.2
 _log = logging.getLogger("windowpane.sinks")
+Build: TypeAlias = Callable[[Waiting, int | None], SinkBatch]
+"""Makes a batch for a sink of what waits, with records of at most so many bytes."""
 
 
 class SideChannel:
@@ -35,7 +42,7 @@ class SideChannel:
         sink: Sink,
         documents: SideDocuments,
         outbox: Outbox,
-        build: Callable[[Waiting], SinkBatch],
+        build: Build,
         *,
         max_waiting: int,
         pauses: Sequence[float] = (),
@@ -123,11 +130,33 @@ class SideChannel:
                 waiting = self._read(batch_id)
                 if waiting is None:
                     continue
-                self.sink.write(self._build(waiting))
+                self._deliver(waiting)
             except Exception as failed:  # noqa: BLE001  # whatever a sink raises, the rows stay and are tried again
                 self._note_failure(failed)
             else:
                 self._note_success(batch_id)
+
+    def _deliver(self, waiting: Waiting) -> None:
+        """Write a batch. If the sink is there and refuses a record, cut the longest ones until it takes the batch."""
+        batch = self._build(waiting, None)
+        try:
+            return self.sink.write(batch)
+        except Exception as failed:
+            if not refuses_record(failed):
+                raise
+            refused = failed
+        for max_bytes in _shorter_than(_longest(batch)):
+            _log.warning(
+                "side sink `%s` refuses a record of batch %d (%s); records of more than %s bytes are cut",
+                self.sink.name, waiting.batch_id, self._redact(gist(refused)), f"{max_bytes:,}",
+            )  # fmt: skip
+            try:
+                return self.sink.write(self._build(waiting, max_bytes))
+            except Exception as failed:
+                if not refuses_record(failed):
+                    raise
+                refused = failed
+        raise refused
 
     def _read(self, batch_id: int) -> Waiting | None:
         """What waits; None where it cannot be read, and was set aside."""
@@ -187,3 +216,15 @@ class SideChannel:
             self._changed.notify_all()
         if back:
             _log.warning("side sink `%s` accepts rows again; %s are waiting", self.sink.name, f"{rows:,}")
+
+
+def _longest(batch: SinkBatch) -> int | None:
+    """Bytes of the longest record; None where the records are not in this process."""
+    if batch.table is None or not batch.table.num_rows:
+        return None
+    return int(pc.max(pc.binary_length(batch.table.column(0))).as_py())
+
+
+def _shorter_than(longest: int | None) -> list[int]:
+    """Only lengths that change something: a sink may keep the other records of a batch that it refused."""
+    return [max_bytes for max_bytes in MAX_BYTES if longest is None or longest > max_bytes]

@@ -48,6 +48,7 @@ def launch_jvm(config: Mapping[str, str], environment: Mapping[str, str], log: P
     else:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
+            os.fchmod(output.fileno(), log.parent.stat().st_mode & 0o666)  # it may quote rows
             gateway = _launch(config, environment, output)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # what SparkContext itself calls
 

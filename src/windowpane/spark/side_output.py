@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.sinks import SinkBatch
-from windowpane.spark.channels import LAST_TRIES, SideChannel
+from windowpane.spark.channels import LAST_TRIES, Build, SideChannel
 from windowpane.spark.outbox import Waiting
 from windowpane.spark.reinjection import Reinjection, Round
 from windowpane.spark.unpacking import SideDocuments
@@ -103,14 +103,15 @@ class SideOutput:
 
 
 def side_batches(
-    spark: SparkSession, transform: str, run_id: Callable[[], str], documents: SideDocuments, unnamed_until: int
-) -> Callable[[Waiting], SinkBatch]:
+    spark: SparkSession, transform: str, run_id: Callable[[], str], whole: SideDocuments, unnamed_until: int
+) -> Build:
     """How what waits becomes a batch for a sink."""
 
-    def build(waiting: Waiting) -> SinkBatch:
+    def build(waiting: Waiting, max_bytes: int | None) -> SinkBatch:
+        documents = replace(whole, max_bytes=max_bytes)
         frame, table = partial(_in_workers, spark, documents, waiting), None
         if waiting.rows <= IN_PROCESS:
-            records = [*documents.texts(waiting.batches), *waiting.texts]
+            records = [*documents.texts(waiting.batches), *documents.fitted(waiting.texts)]
             table = pa.table({"value": pa.array(records, pa.string())})
             frame = partial(spark.createDataFrame, table, "value string")
         return SinkBatch(
@@ -125,7 +126,8 @@ def _in_workers(spark: SparkSession, documents: SideDocuments, waiting: Waiting)
     payloads = [Waiting(waiting.batch_id, [batch]).packed() for batch in waiting.batches]
     packed = spark.createDataFrame(pa.table({"payload": pa.array(payloads, pa.binary())}), "payload binary")
     records = packed.repartition(max(1, len(payloads))).mapInArrow(documents.run, "value string")
-    texts = spark.createDataFrame(pa.table({"value": pa.array(waiting.texts, pa.string())}), "value string")
+    beside = pa.table({"value": pa.array(documents.fitted(waiting.texts), pa.string())})
+    texts = spark.createDataFrame(beside, "value string")
     return records.unionAll(texts)
 
 

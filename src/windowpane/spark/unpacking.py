@@ -12,6 +12,7 @@ from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.rows import int64s
+from windowpane.core.shortening import shortened
 from windowpane.core.window_id import window_ids
 from windowpane.core.wire import unpack_frames
 
@@ -60,6 +61,8 @@ class SideDocuments:
     """Kinds whose records keep the original event."""
     limits: tuple[tuple[str, int], ...] = ()
     """Kinds that have one, with their limit in records per second."""
+    max_bytes: int | None = None
+    """Longer records are cut."""
 
     def chosen(self, batches: Iterable[pa.RecordBatch], allowed: Mapping[str, int]) -> list[pa.RecordBatch]:
         """The side rows of these kinds, of each no more than allowed, without the events that are not asked for."""
@@ -91,7 +94,11 @@ class SideDocuments:
             for kind in self.kinds
         )
         records = (record for part in parts for record in side.to_records(part, self.plan_id, self.transform))
-        return [side.record_text(self._trimmed(record)) for record in records]
+        return self.fitted(side.record_text(self._trimmed(record)) for record in records)
+
+    def fitted(self, texts: Iterable[str]) -> list[str]:
+        """Records that are not too long."""
+        return [shortened(text, self.max_bytes) for text in texts]
 
     def of_files(self, damaged: Mapping[str, str], clock_us: int, watermark_us: int | None) -> list[str]:
         """A record for each file that could not be read to its end."""
