@@ -96,10 +96,12 @@ bench-sliding: setup ## Measure sliding windows against the unfused path, Spark'
 	$(PYTHON) -m bench.sliding $(ARGS)
 
 KILLS ?= 10
+SOURCE ?= files
 .PHONY: torture
-torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SEED= repeats a failure)
+torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, SEED= repeats a failure)
 	@scripts/java
-	$(PYTHON) bench/torture.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	@if [ "$(SOURCE)" = kafka ]; then scripts/kafka-jars; fi
+	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
 
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written

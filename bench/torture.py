@@ -1,5 +1,6 @@
 """A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
-compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills.
+compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills. With
+`SOURCE=kafka` the same rows come from two partitions of a real broker.
 
 Beside it runs a query with side outputs of every kind, error rows read again: each row of the input must be in its
 results or in one of its side outputs, and that once.
@@ -18,20 +19,31 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_FILE_TIME = 1_700_000_000
-PIPELINE = """
+FILES = """
 [streams.s]
 format = "json"
 path = "data"
+options = { maxFilesPerTrigger = 1 }
+"""
+TOPIC = """
+[streams.s]
+format = "kafka"
+options = {{ subscribe = "{topic}", startingOffsets = "earliest", maxOffsetsPerTrigger = 52, \
+"kafka.bootstrap.servers" = "{address}" }}
+"""
+PIPELINE = """
 schema = "ts BIGINT, k STRING, v BIGINT, id BIGINT, key BIGINT"
 eventtime = { column = "ts", type = "unixtimestamp_ms", strict = true }
-options = { maxFilesPerTrigger = 1 }
 
 [options]
+batch_target = "off"
 eventtime = { enabled = true, late_tolerance = "2s" }
 max_future_skew = "off"
 checkpoint = "state"
@@ -71,6 +83,8 @@ path = "aside"
 [spark]
 master = "local[2]"
 """
+Source: TypeAlias = Callable[[str, list[str]], str]
+"""Brings the lines of a job where the pipeline reads them, and gives the beginning of its [streams.s] table."""
 RUN = """
 import sys
 from windowpane.errors import StateError
@@ -93,7 +107,36 @@ class Verdict:
     differences: list[str]
 
 
-def make_job(folder: Path, seed: int, files: int) -> Path:
+def from_files(_job: str, _lines: list[str]) -> str:
+    """The files of the job themselves."""
+    return FILES
+
+
+@contextlib.contextmanager
+def from_kafka() -> Iterator[Source]:
+    """A topic of two partitions for each job."""
+    from confluent_kafka import Producer  # noqa: PLC0415  # only for this source
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+    from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
+
+    from scripts.servers import Kafka, running  # noqa: PLC0415
+
+    with running(Kafka) as broker:
+
+        def fill(topic: str, lines: list[str]) -> str:
+            client = AdminClient({"bootstrap.servers": broker.address})
+            client.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+            producer = Producer({"bootstrap.servers": broker.address})
+            for number, line in enumerate(lines):
+                producer.produce(topic, line, partition=number % 2)
+            if producer.flush(30):
+                raise RuntimeError("the broker does not take the rows")
+            return TOPIC.format(topic=topic, address=broker.address)
+
+        yield fill
+
+
+def make_job(folder: Path, seed: int, files: int, source: Source = from_files) -> Path:
     """A pipeline and its input: out of order, some of it late, some of it broken."""
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
     (folder / "data").mkdir(parents=True)
@@ -102,8 +145,17 @@ def make_job(folder: Path, seed: int, files: int) -> Path:
         path = folder / "data" / f"{number:06}.json"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"{{broken {number}\n", encoding="utf-8")
         os.utime(path, (FIRST_FILE_TIME + number,) * 2)
-    (folder / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
+    stream = source(folder.name, _lines(folder / "data"))
+    (folder / "pipeline.toml").write_text(stream.rstrip() + PIPELINE + _jars(source), encoding="utf-8")
     return folder
+
+
+def _jars(source: Source) -> str:
+    if source is from_files:
+        return ""
+    from scripts.servers import connector_jars  # noqa: PLC0415
+
+    return f"jars = {json.dumps(connector_jars())}\n"
 
 
 def make_row(rng: random.Random, file: int, number: int) -> dict[str, object]:
@@ -148,10 +200,10 @@ def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool) -> boo
     return True
 
 
-def torture(folder: Path, kills: int, seed: int, files: int = 10) -> Verdict:
+def torture(folder: Path, kills: int, seed: int, files: int = 10, source: Source = from_files) -> Verdict:
     """Run twice, once undisturbed and once killed; the files that both leave must hold the same rows."""
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
-    calm, killed = make_job(folder / "calm", seed, files), make_job(folder / "killed", seed, files)
+    calm, killed = (make_job(folder / name, seed, files, source) for name in ("calm", "killed"))
     run_to_end(calm)
     points = sorted(rng.randrange(files) for _ in range(kills))
     came = []
@@ -218,11 +270,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--files", type=int, default=20)
+    parser.add_argument("--source", choices=("files", "kafka"), default="files")
     given = parser.parse_args()
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
-    print(f"{given.kills} kills, SEED={seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        verdict = torture(Path(folder), given.kills, seed, given.files)
+    print(f"{given.kills} kills, SEED={seed}, rows from {given.source}", flush=True)
+    brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
+    with tempfile.TemporaryDirectory() as folder, brought as source:
+        verdict = torture(Path(folder), given.kills, seed, given.files, source)
     print(f"killed at batches {verdict.killed}")
     print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
     return 1 if verdict.differences else 0
