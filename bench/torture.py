@@ -261,7 +261,8 @@ def compare(wanted: Output, got: Output) -> list[str]:
 
 def unfinished(folder: Path) -> list[str]:
     """What should not be left lying about."""
-    left = [*folder.glob("*/_staging/*"), *folder.glob("state/*/outbox/*/*"), *folder.glob("state/*/reinject/*/*.json")]
+    patterns = ("*/_staging*", "state/*/outbox/*/*.side*", "state/*/reinject/*/*.json")
+    left = [path for pattern in patterns for path in folder.glob(pattern)]
     return [f"{path.relative_to(folder)} is left" for path in left]
 
 
