@@ -30,20 +30,28 @@ def spark_functions(spark: Any) -> list[str]:
 
 
 @cache
+def _listed() -> frozenset[str]:
+    """Spark's functions."""
+    return frozenset(FILE.read_text(encoding="utf-8").split())
+
+
 def known_functions() -> frozenset[str]:
-    """Spark's functions, our aggregates and windows, and the spellings that are refused with a message of their own."""
-    names = FILE.read_text(encoding="utf-8").split()
+    """Spark's functions, aggregates and windows, and the spellings that are refused with a message of their own.
+
+    Users may register aggregates at any time, so these are looked up anew.
+    """
     windows = [f"{kind}window" for kind in KINDS]
-    return frozenset((*names, *accumulators.names(), *windows, *FLINK_AUXILIARY, *UNIT_FUNCTIONS))
+    return _listed().union(accumulators.names(), windows, FLINK_AUXILIARY, UNIT_FUNCTIONS)
 
 
 def refuse_unknown_functions(source: SourceText, trees: Iterable[exp.Expr], registered: HasFunction) -> None:
     """Refuse the first call of a function that neither Spark nor the user has."""
+    functions = known_functions()
     for tree in trees:
         for call in tree.find_all(exp.Anonymous):
             # Spark alone knows the functions of its catalogs: `db.f(x)`.
             name = call.name.lower() if isinstance(call.this, exp.Identifier) else str(call.this).lower()
-            known = isinstance(call.parent, exp.Dot) or name in known_functions() or signature(name) is not None
+            known = isinstance(call.parent, exp.Dot) or name in functions or signature(name) is not None
             if not known and not registered(name):
                 raise _unknown(source, call, name)
 
