@@ -83,7 +83,7 @@ path = "aside"
 [spark]
 master = "local[2]"
 """
-Source: TypeAlias = Callable[[str, list[str]], str]
+Source: TypeAlias = Callable[[list[str]], str]
 """Brings the lines of a job where the pipeline reads them, and gives the beginning of its [streams.s] table."""
 RUN = """
 import sys
@@ -107,14 +107,14 @@ class Verdict:
     differences: list[str]
 
 
-def from_files(_job: str, _lines: list[str]) -> str:
+def from_files(_lines: list[str]) -> str:
     """The files of the job themselves."""
     return FILES
 
 
 @contextlib.contextmanager
 def from_kafka() -> Iterator[Source]:
-    """A topic of two partitions for each job."""
+    """A topic of two partitions, which all jobs read: the records are the same to the last detail."""
     from confluent_kafka import Producer  # noqa: PLC0415  # only for this source
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
@@ -122,16 +122,19 @@ def from_kafka() -> Iterator[Source]:
     from scripts.servers import Kafka, running  # noqa: PLC0415
 
     with running(Kafka) as broker:
+        filled: list[str] = []
 
-        def fill(topic: str, lines: list[str]) -> str:
-            client = AdminClient({"bootstrap.servers": broker.address})
-            client.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
-            producer = Producer({"bootstrap.servers": broker.address})
-            for number, line in enumerate(lines):
-                producer.produce(topic, line, partition=number % 2)
-            if producer.flush(30):
-                raise RuntimeError("the broker does not take the rows")
-            return TOPIC.format(topic=topic, address=broker.address)
+        def fill(lines: list[str]) -> str:
+            if filled != lines:
+                client = AdminClient({"bootstrap.servers": broker.address})
+                client.create_topics([NewTopic("rows", 2, 1)])["rows"].result(30)
+                producer = Producer({"bootstrap.servers": broker.address})
+                for number, line in enumerate(lines):
+                    producer.produce("rows", line, partition=number % 2)
+                if producer.flush(30):
+                    raise RuntimeError("the broker does not take the rows")
+                filled.extend(lines)
+            return TOPIC.format(topic="rows", address=broker.address)
 
         yield fill
 
@@ -145,7 +148,7 @@ def make_job(folder: Path, seed: int, files: int, source: Source = from_files) -
         path = folder / "data" / f"{number:06}.json"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"{{broken {number}\n", encoding="utf-8")
         os.utime(path, (FIRST_FILE_TIME + number,) * 2)
-    stream = source(folder.name, _lines(folder / "data"))
+    stream = source(_lines(folder / "data"))
     (folder / "pipeline.toml").write_text(stream.rstrip() + PIPELINE + _jars(source), encoding="utf-8")
     return folder
 
