@@ -57,7 +57,7 @@ def _cause(failed: BaseException, text: str) -> str:
 
 
 def _last_line(log: Path | None, after: int) -> str | None:
-    if log is None or not log.exists():
+    if log is None or not log.is_file():
         return None
     text = log.read_bytes()[after:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]

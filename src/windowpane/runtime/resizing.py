@@ -63,7 +63,12 @@ class Resizing:
             self._sizing.restart_s, self._left = time.monotonic() - self._left, None
         try:
             then = self._backlog.shares(batch_id)
-        except (OSError, ValueError, LookupError):  # the checkpoint of another version of Spark, or on its way
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            StateError,
+        ):  # the checkpoint of another version of Spark, or on its way
             then = {}
         size = left_behind(self._shares, then, self.limits)
         seconds, self._shares, self._seconds = self._seconds, then, None
