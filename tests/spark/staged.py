@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow as pa
 from windowpane.core.accounting import Accounting
 from windowpane.core.chain import BatchResult
 from windowpane.core.frames import Clock, Emissions, Frame, Rows, SideRows, Watermark
+from windowpane.core.numbering import Numbers, Portion
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.rows import concat
-from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.core.wire import pack_portions, unpack_frames
 from windowpane.spark.far import REPORT, Shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -55,7 +56,7 @@ class StagedChain:
         self._stages, self._layout = stages, layout
         self.entries: list[Entries] = [{} for _ in range(layout.shards)]
         self.watermark_us: int | None = None
-        self._buffered = 0
+        self._buffered = self._arrivals = 0
         self.operators: list[Operator] = []
         self.reports: list[bytes] = []
         """Of the last micro-batch."""
@@ -63,7 +64,9 @@ class StagedChain:
     def run_batch(
         self, clock_us: int, rows: Iterable[pa.RecordBatch] = (), *, advance_to_us: int | None = None
     ) -> BatchResult:
-        sent = [self._near(task, part, clock_us) for task, part in enumerate(self._tasks(rows))]
+        tasks = self._tasks(rows)
+        sent = [self._near(task, part, clock_us) for task, part in enumerate(tasks)]
+        self._arrivals += sum(0 if part is None else part.num_rows for part in tasks)
         outputs = []
         for number, entries in enumerate(self.entries):
             shard = AdvancedShard(self._stages, entries)
@@ -88,17 +91,21 @@ class StagedChain:
         frames: list[Frame] = [Clock(clock_us)]
         if self._layout.feedback and self.watermark_us is not None:
             frames.append(Watermark(self.watermark_us))
-        frames += [] if rows is None else [Rows(rows)]
+        portion = Portion(rows=0 if rows is None else rows.num_rows)
+        frames += [] if rows is None else [Rows(self._stages.complete_rows(rows, 0))]
         operators = self._stages.near()
         for operator in operators:
             frames = [given for frame in frames for given in operator.on_frame(frame)]
         counts = sum((operator.counts for operator in operators), Accounting())
         home = task % self._layout.shards
-        routed = self._stages.route((frame for frame in frames if not isinstance(frame, Clock | Watermark)), home)
+        portion.frames = [frame for frame in frames if not isinstance(frame, Clock | Watermark)]
         return [
-            pack_frames(part, counts if shard == home else Accounting(), clock_us=clock_us, tallies={})
-            for shard, part in enumerate(routed)
-        ]
+            pack_portions(
+                portions, counts if shard == home else Accounting(), clock_us=clock_us, tallies={},
+                numbers=astuple(Numbers.onwards(self._arrivals)),
+            )
+            for shard, portions in enumerate(self._stages.route_portions([portion], home))
+        ]  # fmt: skip
 
     def _write(self, number: int, shard: Shard) -> None:
         for name, blob in shard.changes().items():

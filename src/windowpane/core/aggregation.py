@@ -53,6 +53,10 @@ class Aggregator:
             for name, kind in zip(bound.state_names, bound.accumulator.state_types, strict=True)
         ]
         self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+        self.arrival_names = tuple(
+            bound.state_names[index] for bound in self._bound for index in bound.accumulator.arrival_states
+        )
+        """State columns that keep arrival numbers."""
 
     def state_schema(self, leading: Sequence[str] = ()) -> pa.Schema:
         """Schema of state batches that start with the int64 columns `leading`."""

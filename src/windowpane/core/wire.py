@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from itertools import islice
 
 import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Emissions, Frame, Partials, Progress, Rows, SideRows, Suspects, TriggerTimes
+from windowpane.core.numbering import Place, Portion
 from windowpane.errors import InternalError
 
 _DATA: dict[str, type[Rows | TriggerTimes | Partials | Suspects | Emissions | SideRows]] = {
@@ -49,3 +52,19 @@ def unpack_frames(data: bytes) -> tuple[list[Frame], Accounting, dict[str, objec
     for tag, content in tags:
         frames.append(Progress(content) if tag == "progress" else _DATA[tag](state.batches[content]))
     return frames, Accounting(**counts), meta
+
+
+def pack_portions(portions: Sequence[Portion], counts: Accounting, **meta: object) -> bytes:
+    """The frames of portions, with what is to be known to number them."""
+    told = [[*astuple(portion.place), portion.rows, len(portion.frames)] for portion in portions]
+    return pack_frames((frame for each in portions for frame in each.frames), counts, portions=told, **meta)
+
+
+def unpack_portions(data: bytes) -> tuple[list[Portion], Accounting, dict[str, object]]:
+    """What `pack_portions` was given."""
+    frames, counts, meta = unpack_frames(data)
+    told, rest, portions = meta.pop("portions"), iter(frames), list[Portion]()
+    assert isinstance(told, list)
+    for *place, rows, made in told:
+        portions.append(Portion(Place(*place), rows, list(islice(rest, made))))
+    return portions, counts, meta

@@ -60,6 +60,7 @@ class BatchRunner:
             "batch": batch_id,
             "clock_us": self.timestamp_us(batch_id),
             "watermark_us": before.watermark_us if before else None,
+            "first_arrival": Entry.next_arrival(before, batch_id),
         }
         self.spark.sparkContext.setLocalProperty(BEFORE, json.dumps(said))
 
@@ -110,6 +111,7 @@ class BatchRunner:
             reinjected=dict(aside.counts),
             reinjecting=waiting,
             final=final,
+            arrivals=Entry.next_arrival(before, batch_id) + reports.numbered,
             **reports.measures(before),
         )
         return entry.summed(before), aside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
+from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding, Operator, through
 from windowpane.core.operators.watermark import EventtimeWatermark
-from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.core.wire import pack_frames, unpack_portions
 from windowpane.spark.entries import read_entries, write_entries
 from windowpane.spark.spending import MERGE, STATE_CALLS, spending
 from windowpane.spark.stages import Stages
@@ -56,7 +58,7 @@ class Shard:
 
     def __init__(self, stages: Stages, entries: dict[str, bytes]) -> None:
         self._operators: list[Operator] = stages.far()
-        self._result_columns = stages.result_columns
+        self._result_columns, self._arrival_states = stages.result_columns, stages.arrival_states
         for number, operator in enumerate(self._operators):
             prefix = f"{number}/"
             own = {name[len(prefix) :]: blob for name, blob in entries.items() if name.startswith(prefix)}
@@ -116,17 +118,18 @@ class Shard:
         return [(type(operator).__name__, held) for operator in self._operators for held in operator.holdings()]
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
-        data: list[Frame] = []
+        sent, numbers = list[Portion](), Numbers.onwards(0)
         near, clock_us, tallies = Accounting(), 0, Counter[str]()
         for payload in payloads:
-            frames, counts, meta = unpack_frames(payload)
-            data += frames
+            portions, counts, meta = unpack_portions(payload)
+            sent += portions
+            numbers = Numbers(*meta.get("numbers", astuple(numbers)))  # type: ignore[misc]  # JSON array
             near = near + counts
             clock_us = max(clock_us, int(str(meta["clock_us"])))
             tallies.update(meta["tallies"])  # type: ignore[call-overload]  # JSON object
         before = self._operators[-1].watermark_us
         beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
-        return beginning + data, near, clock_us, tallies
+        return beginning + numbered(sent, numbers, self._arrival_states), near, clock_us, tallies
 
     def _finish(self, frames: list[Frame]) -> None:
         self._given = through(self._operators, frames)

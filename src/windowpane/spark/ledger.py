@@ -53,9 +53,16 @@ class Entry:
     spent: dict[str, float] = field(default_factory=dict)
     """Where the time went, in seconds: in the workers over all tasks, and `job` and `sink` on the driver's clock."""
     final: bool = False
+    arrivals: int | None = None
+    """The arrival number of the next row; None in entries of earlier versions."""
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
     """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results and future rows.
     """
+
+    @staticmethod
+    def next_arrival(before: Entry | None, batch_id: int) -> int:
+        """The first arrival number of a batch. Earlier versions numbered the rows of batch n from n << 40."""
+        return before.arrivals if before and before.arrivals is not None else batch_id << 40
 
     def summed(self, before: Entry | None) -> Entry:
         """This entry with `sums` carried on from the one before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,12 @@ from pyspark import TaskContext
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Rows, Watermark
+from windowpane.core.numbering import Numbers, Portion
 from windowpane.core.operators.base import Operator, through
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
-from windowpane.core.wire import pack_frames
+from windowpane.core.wire import pack_portions
 from windowpane.errors import InternalError
 from windowpane.spark.originals import SourceRows, with_events
 from windowpane.spark.scanning import Scan, Scanned
@@ -27,12 +28,16 @@ from windowpane.spark.spending import FOLD, PACK, SOURCE, spending, waiting
 from windowpane.spark.stages import Stages
 
 BEFORE = "windowpane.before"
-"""Local property of the query's thread: JSON of the batch that runs, its timestamp, and the watermark before it."""
+"""Local property of the query's thread: JSON of the batch that runs, its timestamp, the watermark before it, and the
+first of its arrival numbers.
+"""
 CLOCK = "_clock"
 """The micro-batch's timestamp as a column, where no host tells it."""
 PACKED = "shard int, origin int, payload binary"
-FUTURE, REINJECTED, TIMES = "future_rows", "reinjected", "time."
-"""Names of tallies: rows too far ahead, rows read again, and in front of where rows have their time from."""
+FUTURE, REINJECTED, NUMBERED, TIMES = "future_rows", "reinjected", "numbered", "time."
+"""Names of tallies: rows too far ahead, rows read again, rows with arrival numbers, and in front of where rows have
+their time from.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,26 +52,26 @@ class NearStage:
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        task, batch_id = context.partitionId(), _batch_id(context)
         told = _told(context) if self.stages.feedback else None
-        fold = _Fold(self.stages, told, first_arrival=(batch_id << 40) + (task << 28))
+        fold = _Fold(self.stages, told)
         read = self.scan.read(batches, told.clock_us) if self.scan and told else map(Scanned, in_chunks(batches))
         for chunk in waiting(read, fold.spent, SOURCE):
             with spending(fold.spent, FOLD):
                 fold.add(chunk.rows, chunk.source)
         if fold.clock_us is not None:
-            yield self._pack(fold, task)
+            numbers = told.numbers if told else Numbers.of_batch(_batch_id(context))
+            yield self._pack(fold, context.partitionId(), numbers)
 
-    def _pack(self, fold: _Fold, task: int) -> pa.RecordBatch:
+    def _pack(self, fold: _Fold, task: int, numbers: Numbers) -> pa.RecordBatch:
         home = task % self.stages.shards
         with spending(fold.spent, PACK):
-            routed = self.stages.route(fold.frames, home)
+            routed = self.stages.route_portions(fold.portions, home)
         payloads = [
-            pack_frames(
-                frames, fold.counts if shard == home else Accounting(), clock_us=fold.clock_us,
-                tallies=fold.tallies() if shard == home else {},
+            pack_portions(
+                portions, fold.counts if shard == home else Accounting(), clock_us=fold.clock_us,
+                tallies=fold.tallies() if shard == home else {}, numbers=astuple(numbers),
             )
-            for shard, frames in enumerate(routed)
+            for shard, portions in enumerate(routed)
         ]  # fmt: skip
         return packed_batch(self.shard_ids, task, payloads)
 
@@ -87,16 +92,17 @@ class _Told:
 
     clock_us: int
     watermark_us: int | None
+    numbers: Numbers
 
 
 class _Fold:
     """One task's rows through the near operators."""
 
-    def __init__(self, stages: Stages, told: _Told | None, first_arrival: int) -> None:
-        self._stages, self._told, self._arrival = stages, told, first_arrival
+    def __init__(self, stages: Stages, told: _Told | None) -> None:
+        self._stages, self._told = stages, told
         self._operators: list[Operator] = stages.near()
         self.clock_us: int | None = None
-        self.frames: list[Frame] = []
+        self.portions = [Portion()]
         self._sources: Counter[str] = Counter()
         self._reinjected = 0
         self.spent: Counter[str] = Counter()
@@ -114,11 +120,10 @@ class _Fold:
             batch = self._with_clock(batch, fresh)
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
-        made = len(self.frames)
-        self._push(Rows(self._stages.complete_rows(rows, self._arrival)))
-        if source is not None:
-            self.frames[made:] = [with_events(frame, source) for frame in self.frames[made:]]
-        self._arrival += batch.num_rows
+        portion = self.portions[-1]
+        frames = self._given(Rows(self._stages.complete_rows(rows, portion.rows)))
+        portion.frames += frames if source is None else [with_events(frame, source) for frame in frames]
+        portion.rows += batch.num_rows
 
     def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without a time have the batch's. A record that cannot be read has none: it would move the watermark."""
@@ -128,13 +133,13 @@ class _Fold:
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         self.clock_us = self._told.clock_us if self._told else int(batch.column(CLOCK)[0].as_py())
-        self._push(Clock(self.clock_us))
+        self.portions[-1].frames += self._given(Clock(self.clock_us))
         if self._told and self._told.watermark_us is not None:
-            self._push(Watermark(self._told.watermark_us))
+            self.portions[-1].frames += self._given(Watermark(self._told.watermark_us))
 
-    def _push(self, frame: Frame) -> None:
+    def _given(self, frame: Frame) -> list[Frame]:
         given = through(self._operators, [frame])
-        self.frames += [each for each in given if not isinstance(each, Clock | Watermark)]
+        return [each for each in given if not isinstance(each, Clock | Watermark)]
 
     @property
     def counts(self) -> Accounting:
@@ -144,7 +149,8 @@ class _Fold:
         """Counts beside the accounting."""
         future = sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
         times = {f"{TIMES}{source}": count for source, count in self._sources.items()}
-        return {FUTURE: future, REINJECTED: self._reinjected} | times | dict(self.spent)
+        rows = sum(portion.rows for portion in self.portions)
+        return {FUTURE: future, REINJECTED: self._reinjected, NUMBERED: rows} | times | dict(self.spent)
 
 
 def _lacks_time(batch: pa.RecordBatch) -> pa.Array:
@@ -173,7 +179,7 @@ def _told(context: TaskContext) -> _Told:
     said = json.loads(text) if text else {}
     if said.get("batch") != batch_id:
         raise InternalError("WATERMARK_FEEDBACK", f"batch {batch_id} was told what holds for batch {said.get('batch')}")
-    return _Told(said["clock_us"], said["watermark_us"])
+    return _Told(said["clock_us"], said["watermark_us"], Numbers.onwards(said["first_arrival"]))
 
 
 def told_clock_us() -> int:

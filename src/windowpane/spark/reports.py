@@ -13,7 +13,7 @@ import numpy as np
 from windowpane.core.accounting import Accounting
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.ledger import Entry
-from windowpane.spark.near import FUTURE, REINJECTED, TIMES
+from windowpane.spark.near import FUTURE, NUMBERED, REINJECTED, TIMES
 from windowpane.spark.spending import seconds
 
 _STANDING = ("maxima", "held_by", "open_windows", "state_bytes", "watermarks")
@@ -51,6 +51,11 @@ class Reports:
     def read_again(self) -> int:
         """Rows that the tasks have read a further time."""
         return self.tallies[REINJECTED]
+
+    @property
+    def numbered(self) -> int:
+        """Rows that have arrival numbers."""
+        return self.tallies[NUMBERED]
 
     def side(self) -> Counter[str]:
         """Side rows by kind."""

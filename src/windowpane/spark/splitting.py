@@ -41,7 +41,9 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     )
     near = [operator for operator in operators if split.is_near(operator)]
     far = [operator for operator in operators if not split.is_near(operator)]
-    return replace(bare, near_template=_pickled(near), far_template=_pickled(far)), operators
+    folding = [each for each in near if isinstance(each, PartialAggregation | PartialSessionAggregation)]
+    kept = tuple(name for operator in folding for name in operator.arrival_states)
+    return replace(bare, near_template=_pickled(near), far_template=_pickled(far), arrival_states=kept), operators
 
 
 def _pickled(operators: list[Operator]) -> bytes:

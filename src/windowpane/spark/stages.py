@@ -15,6 +15,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.frames import Frame, Partials, Progress, Rows, SideRows, Suspects, TriggerTimes
 from windowpane.core.hashing import shard_of
+from windowpane.core.numbering import Portion
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import flags, select, take
 
@@ -42,6 +43,8 @@ class Stages:
     """Every shard hears of every row that triggers a sliding window."""
     result_columns: tuple[str, ...] | None = None
     """Columns of the emissions that leave the far stage; None: all of them."""
+    arrival_states: tuple[str, ...] = ()
+    """State columns of partial accumulators that keep arrival numbers."""
 
     def near(self) -> list[Operator]:
         """Operators before the shuffle; they hold no state between micro-batches."""
@@ -78,6 +81,14 @@ class Stages:
                         routed[shard].append(type(frame)(part))
                     if self.broadcast:
                         _to_all(routed, TriggerTimes(_triggering(frame.batch)))
+        return routed
+
+    def route_portions(self, portions: Iterable[Portion], home: int) -> list[list[Portion]]:
+        """Portions by shard: every shard is told of all of them, with its own frames."""
+        routed: list[list[Portion]] = [[] for _ in range(self.shards)]
+        for portion in portions:
+            for shard, frames in enumerate(self.route(portion.frames, home)):
+                routed[shard].append(Portion(portion.place, portion.rows, frames))
         return routed
 
     def _split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.wire import pack_frames
+from windowpane.core.wire import pack_portions
 from windowpane.spark.near import CLOCK, PACKED, packed_batch, told_clock_us
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ class TickStage:
                 clock_us = int(batch.column(CLOCK)[0].as_py())
         if clock_us is not None:
             said_us = told_clock_us() if self.feedback else clock_us
-            payload = pack_frames([], Accounting(), clock_us=said_us, tallies={})
+            payload = pack_portions([], Accounting(), clock_us=said_us, tallies={})
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

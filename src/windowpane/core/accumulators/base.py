@@ -53,6 +53,12 @@ class Accumulator(Protocol):
     def state_types(self) -> Sequence[pa.DataType]:
         """Arrow types of the state columns."""
 
+    @property
+    def arrival_states(self) -> Sequence[int]:
+        """Which state columns keep arrival numbers, int64 or lists of int64. Rows get their final numbers only after
+        they are folded, so that these columns are added to.
+        """
+
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         """Fold rows into fresh state: one value per group and state column.
 

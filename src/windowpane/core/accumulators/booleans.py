@@ -19,6 +19,7 @@ class BooleanAccumulator:
 
     output_type = pa.bool_()
     state_types: Sequence[pa.DataType] = (pa.bool_(),)
+    arrival_states: Sequence[int] = ()
 
     def __init__(self, *, decider: bool) -> None:
         self._decider = decider

@@ -22,6 +22,7 @@ class ByOrderAccumulator:
     def __init__(self, type_: pa.DataType, order_type: pa.DataType, *, largest: bool) -> None:
         self.output_type = type_
         self.state_types: Sequence[pa.DataType] = (type_, order_type, pa.int64(), pa.int64())
+        self.arrival_states: Sequence[int] = (3,)
         self._largest = largest
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:

@@ -24,6 +24,7 @@ class CollectAccumulator:
             pa.list_(pa.int64()),
             pa.list_(pa.int64()),
         )
+        self.arrival_states: Sequence[int] = (len(types) + 1,)
         self._distinct = distinct
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:

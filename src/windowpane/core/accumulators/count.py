@@ -19,6 +19,7 @@ class CountAccumulator:
 
     output_type = pa.int64()
     state_types: Sequence[pa.DataType] = (pa.int64(),)
+    arrival_states: Sequence[int] = ()
 
     def counted(self, inputs: Inputs) -> Bools | None:
         """The rows that count, None for all."""

@@ -31,6 +31,7 @@ class DecimalSumAccumulator:
         self._argument = pa.decimal128(type_.precision, type_.scale)
         self.output_type = pa.decimal128(min(MAX_PRECISION, type_.precision + _SUM_EXTRA_DIGITS), type_.scale)
         self.state_types: Sequence[pa.DataType] = (pa.decimal256(_STATE_PRECISION, type_.scale),)
+        self.arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         return [self._fold(inputs.args[0].cast(self._argument), groups)]

@@ -27,6 +27,7 @@ class DistinctAccumulator:
         self._set = CollectAccumulator(types, distinct=True) if ordered else _ValueSets(types)
         self.output_type = inner.output_type
         self.state_types: Sequence[pa.DataType] = self._set.state_types
+        self.arrival_states: Sequence[int] = self._set.arrival_states
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         return self._set.update(inputs, groups)
@@ -44,6 +45,7 @@ class _ValueSets:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.state_types: Sequence[pa.DataType] = tuple(pa.list_(type_) for type_ in types)
+        self.arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         valid, args = all_valid(inputs.args), inputs.args

@@ -21,6 +21,7 @@ class ExtremeAccumulator:
     def __init__(self, type_: pa.DataType, *, largest: bool) -> None:
         self.output_type = type_
         self.state_types: Sequence[pa.DataType] = (type_,)
+        self.arrival_states: Sequence[int] = ()
         self._largest = largest
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:

@@ -31,6 +31,7 @@ class FloatSumAccumulator:
 
     output_type = pa.float64()
     state_types: Sequence[pa.DataType] = (pa.float64(), pa.list_(pa.float64()), pa.list_(pa.float64()))
+    arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         values, valid = as_doubles(inputs.args[0]), validity(inputs.args[0])

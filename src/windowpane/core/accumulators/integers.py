@@ -25,6 +25,7 @@ class IntegerSumAccumulator:
 
     output_type = pa.int64()
     state_types: Sequence[pa.DataType] = (pa.int64(), pa.int64())
+    arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         values, groups = present_rows(inputs.args[0], groups)

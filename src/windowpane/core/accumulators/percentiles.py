@@ -22,6 +22,7 @@ class PercentileAccumulator:
     def __init__(self, fractions: Sequence[float], *, as_list: bool) -> None:
         self.output_type = pa.list_(pa.float64()) if as_list else pa.float64()
         self.state_types: Sequence[pa.DataType] = (pa.list_(pa.float64()),)
+        self.arrival_states: Sequence[int] = ()
         self._fractions, self._as_list = fractions, as_list
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:

@@ -20,6 +20,7 @@ class PositionalAccumulator:
     def __init__(self, type_: pa.DataType, *, last: bool, skip_nulls: bool) -> None:
         self.output_type = type_
         self.state_types: Sequence[pa.DataType] = (type_, pa.int64(), pa.int64())
+        self.arrival_states: Sequence[int] = (2,)
         self._last, self._skip_nulls = last, skip_nulls
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:

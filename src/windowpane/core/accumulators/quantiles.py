@@ -33,6 +33,7 @@ class QuantileAccumulator:
     def __init__(self, type_: pa.DataType, fractions: Sequence[float], accuracy: int, *, as_list: bool) -> None:
         self.output_type = pa.list_(type_) if as_list else type_
         self.state_types: Sequence[pa.DataType] = (pa.list_(type_), pa.list_(pa.int8()))
+        self.arrival_states: Sequence[int] = ()
         self._fractions, self._as_list = fractions, as_list
         self._capacity = max(accuracy, _MIN_CAPACITY)
 

@@ -33,6 +33,7 @@ class DistinctSketchAccumulator:
 
     output_type = pa.int64()
     state_types: Sequence[pa.DataType] = (pa.binary(),)
+    arrival_states: Sequence[int] = ()
 
     def __init__(self, deviation: float) -> None:
         self._log2_size = min(max(math.ceil(2 * math.log2(_ERROR_FACTOR / deviation)), _SMALLEST), _LARGEST)

@@ -27,6 +27,7 @@ class AverageAccumulator:
         self._sum, self._count = total, CountAccumulator()
         self.output_type = output_type
         self.state_types: Sequence[pa.DataType] = (*total.state_types, pa.int64())
+        self.arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         return self._sum.update(inputs, groups) + self._count.update(inputs, groups)

@@ -62,6 +62,7 @@ class UserAccumulator:
         self._aggregate = aggregate
         self.output_type = aggregate.output_type
         self.state_types: Sequence[pa.DataType] = tuple(aggregate.state_types)
+        self.arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         valid = all_valid(inputs.args) if self._aggregate.skip_nulls else None

@@ -35,6 +35,7 @@ class VarianceAccumulator:
         self._sample, self._root = sample, root
         self._count, self._sum = CountAccumulator(), FloatSumAccumulator()
         self.state_types: Sequence[pa.DataType] = (pa.int64(), *self._sum.state_types, *self._sum.state_types)
+        self.arrival_states: Sequence[int] = ()
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         values, valid = as_doubles(inputs.args[0]), all_valid(inputs.args)

@@ -1,0 +1,103 @@
+"""Arrival numbers from the near stage to the far one, beyond the bounds that batches and tasks once had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+
+from windowpane.core import columns as c
+from windowpane.core.accounting import Accounting
+from windowpane.core.frames import Frame, Rows
+from windowpane.spark.far import Shard
+from windowpane.spark.ledger import Entry, Ledger
+from windowpane.spark.near import BEFORE, CLOCK, NearStage
+from windowpane.spark.splitting import split_stages
+from windowpane.spark.stages import Stages
+from windowpane.testing import Harness
+
+OLD_BATCHES, OLD_TASKS = 1 << 23, 1 << 12
+STREAMS = {"s": {"schema": "ts BIGINT, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
+SQL = "SELECT first(v) AS a, last(v) AS z, collect_list(v) AS all FROM s GROUP BY tumblingwindow('ss', 10)"
+PLAIN = "SELECT v FROM s"
+
+
+def cut(sql: str, *, feedback: bool) -> tuple[Harness, Stages]:
+    harness = Harness(sql, streams=STREAMS, options={"eventtime.enabled": True}, now=0)
+    empty = harness._inputs.schema(harness._pushed([], "s", "0"))
+    stages, _ = split_stages(harness.plan, empty, shards=1, feedback=feedback)
+    return harness, replace(stages, time_source="config_field")  # the harness does not say so for each row
+
+
+@pytest.fixture
+def context() -> Iterator[TaskContext]:
+    """What a worker's task has."""
+    before = TaskContext._taskContext
+    TaskContext._taskContext = None
+    yield TaskContext._getOrCreate()
+    TaskContext._taskContext = before
+
+
+def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks: dict[int, list[int]]) -> list[bytes]:
+    """What tasks send to shard 0. `first`: what the host tells them, None where no host does."""
+    harness, stages = cut(sql, feedback=first is not None)
+    payloads = []
+    for task, values in tasks.items():
+        context._partitionId = task
+        told = {"batch": batch_id, "clock_us": 5, "watermark_us": None, "first_arrival": first}
+        context._localProperties = {"streaming.sql.batchId": str(batch_id), BEFORE: json.dumps(told)}
+        rows = harness._inputs.rows(harness._pushed([{"ts": 1000, "v": value} for value in values], "s", "0"))
+        rows = rows.append_column(CLOCK, pa.array([5] * rows.num_rows, pa.int64()))
+        (batch,) = NearStage(stages, (0,)).run(iter([rows]))
+        payloads += batch.column("payload").to_pylist()
+    return payloads
+
+
+def numbers(sql: str, payloads: list[bytes], *, feedback: bool) -> list[int]:
+    frames: list[Frame] = Shard(cut(sql, feedback=feedback)[1], {})._unpacked(payloads)[0]
+    return [number for each in frames if isinstance(each, Rows) for number in each.batch.column(c.ARRIVAL).to_pylist()]
+
+
+@pytest.mark.parametrize("batch_id", [0, OLD_BATCHES - 1, OLD_BATCHES, 1 << 29])
+def test_rows_are_numbered_without_gaps_in_any_batch_and_task(context: TaskContext, batch_id: int) -> None:
+    tasks = {0: [1, 2], OLD_TASKS - 1: [3], OLD_TASKS: [4, 5], 3 * OLD_TASKS: [6]}
+    for first in (17, None):
+        start = (1 << 62) + (batch_id << 32) if first is None else first
+        for _replayed in (False, True):
+            payloads = sent(context, PLAIN, batch_id, first, tasks)
+            assert numbers(PLAIN, payloads, feedback=first is not None) == list(range(start, start + 6))
+
+
+def test_rows_folded_by_tasks_stand_in_the_order_of_tasks_and_after_older_state(context: TaskContext) -> None:
+    _, stages = cut(SQL, feedback=True)
+    entries: dict[str, bytes] = {}
+    old = sent(context, SQL, 6, 6 << 40, {0: [1], 4000: [2]})
+    new = sent(context, SQL, 7, Entry.next_arrival(None, 7), {0: [3], OLD_TASKS: [4, 5], OLD_TASKS + 1: [6]})
+    for payloads in (old, new):
+        shard = Shard(stages, entries)
+        shard.run(payloads)
+        entries |= {name: blob for name, blob in shard.changes().items() if blob is not None}
+    last = Shard(stages, entries)
+    last.end(9)
+    (emitted,) = [frame.batch for frame in last._given if hasattr(frame, "batch")]
+    assert [emitted.column(f"_a{index}")[0].as_py() for index in range(3)] == [1, 6, [1, 2, 3, 4, 5, 6]]
+
+
+def test_numbers_go_on_from_the_ledger_and_above_those_of_earlier_versions(tmp_path: Path) -> None:
+    counts = Accounting().as_dict()
+    entry = Entry(6, clock_us=0, watermark_us=None, accounting=counts, totals=counts, results=0, arrivals=41)
+    ledger = Ledger(tmp_path)
+    ledger.write(entry)
+    assert Entry.next_arrival(ledger.read(6), 7) == 41
+    path = ledger.path(6)
+    written = json.loads(path.read_text())
+    del written["arrivals"]
+    path.write_text(json.dumps(written))
+    older = ledger.read(6)
+    assert older == replace(entry, arrivals=None)
+    assert Entry.next_arrival(older, 7) == 7 << 40
