@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from windowpane.connectors.records import MAX_RECORD_BYTES
+from windowpane.config.models import MAX_RECORD_BYTES
 from windowpane.spark.json_files import read_file
 from windowpane.spark.json_lines import decode
 

@@ -44,7 +44,7 @@ def handed(*values: bytes | None, stamps: list[int | None] | None = None, **more
 
 
 def scan(*, topics: bool = False, original: bool = False, beside: tuple[tuple[str, pa.DataType], ...] = ()) -> Scan:
-    reader = MessageReader("t", COLUMNS, (*beside, (SOURCE_TIME, STAMP)), topics)
+    reader = MessageReader("t", COLUMNS, (*beside, (SOURCE_TIME, STAMP)), topics, 1 << 24)
     return Scan(reader, Projection(CHAIN, (("_v", "v"),), (), None), original)
 
 

@@ -33,7 +33,9 @@ def scan(
 ) -> Scan:
     plain = tuple((f"_{name}", name) for name in columns)
     times = EventTimes((time,)) if time else None
-    return Scan(FileReader(format_name, tuple(columns.items())), Projection(times, plain, computed, where, reason))
+    return Scan(
+        FileReader(format_name, tuple(columns.items()), 1 << 24), Projection(times, plain, computed, where, reason)
+    )
 
 
 def rows(of: Scan, *paths: Path) -> list[dict[str, object]]:

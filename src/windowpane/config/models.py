@@ -60,6 +60,10 @@ class Source(Settings):
         return spark_texts(self.options)
 
 
+MAX_RECORD_BYTES = 16 * 1024 * 1024
+"""How long a record of JSON may be where a stream does not say it."""
+
+
 class Stream(Source):
     """A source of rows without end."""
 
@@ -76,7 +80,7 @@ class Stream(Source):
         "workers if possible.",
     )
     max_record_bytes: int = Field(
-        default=16 * 1024 * 1024,
+        default=MAX_RECORD_BYTES,
         gt=0,
         description="How long a line of a JSON file or the JSON value of a Kafka record may be. A longer one is an "
         "error row (decode_error).",

@@ -1,7 +1,5 @@
 """Names of the parts of a Kafka record. Imports nothing, so that workers can."""
 
-MAX_RECORD_BYTES = 16 * 1024 * 1024
-"""How long a record of JSON may be where a stream does not say it."""
 PLACE = ("topic", "partition", "offset")
 """Where a record stands: what the original event of one that cannot be read has beside its text."""
 

@@ -8,7 +8,7 @@ to be Spark's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
@@ -52,15 +52,15 @@ class ColumnarScan:
     """The column of the projection that says whether a row is kept."""
     original: bool
     """Side outputs keep original events."""
-    reason: str | None = None
+    reason: str | None
     """For a row on which a computed column fails, why: in DuckDB's SQL."""
-    detail: str | None = None
+    detail: str | None
     """For a row that has an error, which expression is to blame: in DuckDB's SQL."""
-    own: tuple[Column, ...] = ()
+    own: tuple[Column, ...]
     """Columns of a Kafka record beside its value, as far as they are used."""
-    several_topics: bool = False
-    max_record_bytes: int = 16 * 1024 * 1024
-    session: SessionFacts = field(default_factory=SessionFacts)
+    several_topics: bool
+    max_record_bytes: int
+    session: SessionFacts
     """What the computed columns take for granted."""
 
     @property

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.spark.json_lines import HEAD_BYTES, SHALLOW, Decoded, decode, one_batch, oversized, parse
+from windowpane.spark.json_arrow import SHALLOW, edges, one_batch, parse
+from windowpane.spark.json_lines import HEAD_BYTES, Decoded, decode, oversized
 
 CHUNK_BYTES = 64 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
@@ -109,19 +109,9 @@ def _is_an_object_a_line(text: bytes) -> bool:
 
 def _without_blank(records: pa.Array) -> pa.Array:
     blank = np.zeros(len(records), np.bool_)
-    doubtful = np.flatnonzero(_first_bytes(records) <= ord(" "))
+    doubtful = np.flatnonzero(edges(records)[0] <= ord(" "))
     if not len(doubtful):
         return records
     texts = records.take(pa.array(doubtful)).to_pylist()
     blank[doubtful] = [not text.strip(_WHITE) for text in texts]
     return records.filter(pa.array(~blank))
-
-
-def _first_bytes(records: pa.Array) -> npt.NDArray[np.uint8]:
-    """The first byte of each record, 0 of one without."""
-    _, ends, data = records.buffers()
-    offsets = np.frombuffer(ends, np.int64)[records.offset : records.offset + len(records) + 1]
-    signs = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    first = signs[np.minimum(offsets[:-1], len(signs) - 1)]
-    found: npt.NDArray[np.uint8] = np.where(np.diff(offsets) > 0, first, 0).astype(np.uint8)
-    return found

@@ -1,35 +1,35 @@
 """JSON objects to columns of a declared schema, a block of them at a time, with Spark's notion of a bad record.
 
-Arrow's parser takes a block whole or not at all. Where it does not, DuckDB says which records look good: those go to
-Arrow once more, and the others are read one by one, exactly as Spark's `from_json` reads them.
+Arrow's parser takes a block whole or not at all. Where it does not, the records are sorted: those that look good go to
+Arrow once more; objects with values of wrong types go there without those columns; what is certainly no object is bad.
+What is left is read one by one, exactly as Spark's `from_json` reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
+from windowpane.spark.json_arrow import by_arrow, is_utf8, nulls, one_batch, widened
+from windowpane.spark.json_kinds import Mask, alike, misfits, suspects
 from windowpane.spark.json_records import RecordReader
+from windowpane.spark.json_shapes import Positions, shapes, trimmed
 
 BLOCK_RECORDS = 65_536
 FEW_RECORDS = 32
 """So many are read one by one without further ado."""
-PART_RECORDS = 1024
-"""Into parts of so many a block is split in which Arrow refuses what looks good."""
-SHALLOW = 500
-"""Arrow's parser calls itself for each level of nesting, and a worker has a stack of limited size."""
+PARTS = 16
+"""Into so many records are split that Arrow refuses and that look good."""
 TOO_LONG = "longer than max_record_bytes"
 HEAD_BYTES, HEAD_CHARACTERS = 400, 100
 """How much is kept of a record that is too long."""
-_BRACES = b"{}"
-_WHITE = " \t\r\n"
-_INTEGERS, _NUMBERS = ("BIGINT", "UBIGINT"), ("BIGINT", "UBIGINT", "DOUBLE")
+_Part: TypeAlias = "tuple[Positions, Decoded]"
+"""Where the records are in the block, and what they are."""
 
 
 @dataclass(frozen=True)
@@ -59,145 +59,93 @@ def too_long(head: bytes, max_bytes: int) -> str:
 
 def oversized(head: bytes, max_bytes: int, schema: pa.Schema) -> Decoded:
     """One record that is too long."""
-    return Decoded(_nulls(1, schema), pa.array([too_long(head, max_bytes)], pa.string()))
+    return Decoded(nulls(1, schema), pa.array([too_long(head, max_bytes)], pa.string()))
 
 
 def _with_unread(records: pa.Array, unread: pa.Array, schema: pa.Schema, max_bytes: int | None) -> Decoded:
     """The records that can be looked at, and between them those that are absent or too long."""
-    there = pc.invert(unread).to_numpy(zero_copy_only=False)
+    at = unread.to_numpy(zero_copy_only=False)
     present = decode(records.filter(pc.invert(unread)), schema)
     heads = pc.binary_slice(records.filter(unread), 0, HEAD_BYTES).to_pylist()
     texts = pa.array(["" if head is None else too_long(head, max_bytes or 0) for head in heads], pa.string())
-    others = Decoded(_nulls(len(heads), schema), texts)
-    return _in_order(present, others, there, schema)
+    others = Decoded(nulls(len(heads), schema), texts)
+    return _in_order([(np.flatnonzero(~at), present), (np.flatnonzero(at), others)], schema)
 
 
 def _block(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
-    whole = _by_arrow(records, schema)
+    whole = by_arrow(records, schema)
     if whole is not None:
-        return Decoded(whole, pa.nulls(len(records), pa.string()))
+        return _good(whole)
     if len(records) <= FEW_RECORDS:
         return _one_by_one(records.to_pylist(), schema, read)
-    likely = _likely(records, schema)
-    good = pc.ascii_trim(records.filter(pa.array(likely)).cast(pa.large_string()), _WHITE).cast(pa.large_binary())
-    rest = records.filter(pa.array(~likely)).to_pylist()
-    return _in_order(_parts(good, schema, read), _one_by_one(rest, schema, read), likely, schema)
+    return _Block(records, trimmed(records), schema, read).decoded()
 
 
-def _parts(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
-    """Records that look good. If Arrow refuses them together, it takes most of them in parts."""
-    whole = _by_arrow(records, schema)
-    if whole is not None:
-        return Decoded(whole, pa.nulls(len(records), pa.string()))
-    found = []
-    for low in range(0, len(records), PART_RECORDS):
-        part = records.slice(low, PART_RECORDS)
-        columns = _by_arrow(part, schema)
-        good = None if columns is None else Decoded(columns, pa.nulls(len(part), pa.string()))
-        found.append(good or _one_by_one(part.to_pylist(), schema, read))
-    return _joined(found, schema)
+@dataclass(frozen=True)
+class _Block:
+    """Records of which some are bad. Those that are alike are read together."""
+
+    records: pa.Array
+    trimmed: pa.Array
+    schema: pa.Schema
+    read: RecordReader
+
+    def decoded(self) -> Decoded:
+        found = shapes(self.trimmed)
+        doubtful = suspects(self.trimmed.take(pa.array(found.objects)), self.schema)
+        plain = self._plain(found.objects[~doubtful])
+        others = found.objects[doubtful] if plain else found.objects
+        parts = [*plain, *self._by_kinds(others, found.unclear), self._broken(found.broken)]
+        return _in_order(parts, self.schema)
+
+    def _plain(self, at: Positions) -> list[_Part]:
+        """Objects that look good; nothing if Arrow does not take them all."""
+        columns = by_arrow(self.trimmed.take(pa.array(at)), self.schema)
+        return [] if columns is None else [(at, _good(columns))]
+
+    def _broken(self, at: Positions) -> _Part:
+        return at, Decoded(nulls(len(at), self.schema), _texts(self.records.take(pa.array(at))))
+
+    def _by_kinds(self, at: Positions, unclear: Positions) -> Iterator[_Part]:
+        """Objects with values of wrong types: by the columns that take theirs. What is unclear is read one by one."""
+        unfit, doubtful = misfits(self.trimmed.take(pa.array(at)), self.schema)
+        exact = [unclear, at[doubtful]]
+        clear = at[~doubtful]
+        for rows, pattern in alike(unfit[~doubtful]):
+            if len(rows) <= FEW_RECORDS:
+                exact.append(clear[rows])
+            else:
+                yield from self._of_columns(clear[rows], pattern, exact)
+        yield self._exact(np.concatenate(exact))
+
+    def _of_columns(self, at: Positions, unfit: Mask, exact: list[Positions]) -> Iterator[_Part]:
+        """Objects with the same columns unfit. If Arrow refuses them together, it takes most of them in parts."""
+        schema = pa.schema([field for field, is_unfit in zip(self.schema, unfit, strict=True) if not is_unfit])
+        pending = [at]
+        while pending:
+            part = pending.pop()
+            columns = by_arrow(self.trimmed.take(pa.array(part)), schema)
+            if columns is not None:
+                texts = _texts(self.records.take(pa.array(part))) if unfit.any() else pa.nulls(len(part), pa.string())
+                yield part, Decoded(widened(len(part), columns, self.schema), texts)
+            elif len(part) <= FEW_RECORDS:
+                exact.append(part)
+            else:
+                pending.extend(np.array_split(part, min(PARTS, len(part) // FEW_RECORDS + 1)))
+
+    def _exact(self, at: Positions) -> _Part:
+        return at, _one_by_one(self.records.take(pa.array(at)).to_pylist(), self.schema, self.read)
 
 
-def _likely(records: pa.Array, schema: pa.Schema) -> npt.NDArray[np.bool_]:
-    """Which records look as if Arrow would take them. A mistake costs time alone."""
-    from windowpane.plan import duckdb_tables  # noqa: PLC0415  # where all records are good it is not needed
-
-    texts = pa.array(list(map(_text, records.to_pylist())), pa.string()) if not _is_utf8(records) else None
-    table = pa.table({"record": records.cast(pa.string()) if texts is None else texts})
-    typed = [(f"'$.\"{field.name}\"'", _types(field.type)) for field in schema if not set(field.name) & set("\"'\\")]
-    kinds = f"json_type(record, [{', '.join(path for path, _ in typed)}])"
-    fits = [f"coalesce(kinds[{at}] IN {names}, TRUE)" for at, (_, names) in enumerate(typed, 1)]
-    depth = f"len(record) < {SHALLOW} OR len(record) - len(translate(record, '[{{', '')) < {SHALLOW}"
-    valid = f"json_valid(record) AND ({depth}) AND ltrim(record, chr(9) || chr(10) || chr(13) || ' ') LIKE '{{%'"
-    checked = f"SELECT CASE WHEN {valid} THEN {kinds} END AS kinds FROM {duckdb_tables.INPUT}"
-    sql = f"SELECT kinds IS NOT NULL AND {' AND '.join(fits or ['TRUE'])} AS likely FROM ({checked})"
-    found = duckdb_tables.query(duckdb_tables.connect(), sql, table).column("likely")
-    likely: npt.NDArray[np.bool_] = found.to_numpy().astype(np.bool_)
-    return likely
+def _good(columns: pa.RecordBatch) -> Decoded:
+    return Decoded(columns, pa.nulls(columns.num_rows, pa.string()))
 
 
-def _types(kind: pa.DataType) -> tuple[str, ...]:
-    """DuckDB's names for the values that a column takes."""
-    if pa.types.is_string(kind):
-        return ("VARCHAR", "NULL")
-    if pa.types.is_boolean(kind):
-        return ("BOOLEAN", "NULL")
-    return (*(_NUMBERS if pa.types.is_floating(kind) else _INTEGERS), "NULL")
-
-
-def _text(record: bytes) -> str | None:
-    try:
-        return record.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _by_arrow(records: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
-    """All records at once; None when Arrow's parser does not take them as one object each.
-
-    Each begins and ends with a brace, and between two of them is a line break, which no text holds: so an object ends
-    where a record does, and as many objects as records are one each.
-    """
-    if not len(records):
-        return _nulls(0, schema)
-    if not _braced(records) or not _is_utf8(records) or _is_deep(records):
-        return None
-    whole = pa.LargeListArray.from_arrays(pa.array([0, len(records)], pa.int64()), records.cast(pa.large_binary()))
-    table = parse(pc.binary_join(whole, pa.scalar(b"\n", pa.large_binary()))[0].as_buffer(), schema)
-    if table is None or table.num_rows != len(records):
-        return None
-    return one_batch(table, schema)
-
-
-def _braced(records: pa.Array) -> bool:
-    kind = np.int64 if pa.types.is_large_binary(records.type) else np.int32
-    _, ends, data = records.buffers()
-    if data is None:
-        return False
-    offsets = np.frombuffer(ends, kind)[records.offset : records.offset + len(records) + 1]
-    if not (np.diff(offsets) > 0).all():
-        return False
-    signs = np.frombuffer(data, np.uint8)
-    return bool((signs[offsets[:-1]] == _BRACES[0]).all() and (signs[offsets[1:] - 1] == _BRACES[1]).all())
-
-
-def _is_deep(records: pa.Array) -> bool:
-    """Whether a record may be nested too deeply for Arrow: none is that has few opening brackets."""
-    long = records.filter(pc.greater_equal(pc.binary_length(records), SHALLOW))
-    if not len(long):
-        return False
-    opened = pc.add(pc.count_substring(long, b"["), pc.count_substring(long, b"{"))
-    return bool(pc.max(opened).as_py() >= SHALLOW)
-
-
-def _is_utf8(records: pa.Array) -> bool:
-    try:
-        records.cast(pa.large_string() if pa.types.is_large_binary(records.type) else pa.string())
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
-    """Objects one after another; None when one of them is not of the schema.
-
-    The text must begin with a brace: Arrow 24 crashes at a `null` that stands alone.
-    """
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    block = min(max(text.size + 1, 1 << 20), 1 << 28)
-    try:
-        table = pj.read_json(pa.BufferReader(text), pj.ReadOptions(use_threads=False, block_size=block), options)
-    except pa.ArrowException:
-        return None
-    return None if any(_has_negative_zero(table.column(field.name)) for field in schema) else table
-
-
-def _has_negative_zero(column: pa.ChunkedArray) -> bool:
-    """Where Arrow has it, JSON may have had -0: to Spark an integer, and so no negative one."""
-    if not pa.types.is_floating(column.type):
-        return False
-    values = column.to_numpy()
-    return bool((np.signbit(values) & (values == 0)).any())
+def _texts(records: pa.Array) -> pa.Array:
+    """Records as texts: what is not UTF-8 is replaced."""
+    if is_utf8(records):
+        return records.cast(pa.string())
+    return pa.array([record.decode("utf-8", "replace") for record in records.to_pylist()], pa.string())
 
 
 def _one_by_one(records: Sequence[bytes], schema: pa.Schema, read: RecordReader) -> Decoded:
@@ -209,10 +157,10 @@ def _one_by_one(records: Sequence[bytes], schema: pa.Schema, read: RecordReader)
     return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), pa.array(bad, pa.string()))
 
 
-def _in_order(first: Decoded, second: Decoded, is_first: npt.NDArray[np.bool_], schema: pa.Schema) -> Decoded:
-    """Rows of both, in the order that `is_first` gives for each row."""
-    ranks = np.where(is_first, np.cumsum(is_first) - 1, len(first.bad) + np.cumsum(~is_first) - 1)
-    both, order = _joined([first, second], schema), pa.array(ranks)
+def _in_order(parts: Sequence[_Part], schema: pa.Schema) -> Decoded:
+    """Rows of all parts in the order of their positions."""
+    order = pa.array(np.argsort(np.concatenate([at for at, _ in parts])))
+    both = _joined([decoded for _, decoded in parts], schema)
     return Decoded(both.columns.take(order), both.bad.take(order))
 
 
@@ -220,13 +168,3 @@ def _joined(parts: Sequence[Decoded], schema: pa.Schema) -> Decoded:
     columns = pa.Table.from_batches([part.columns for part in parts], schema)
     bad = pa.chunked_array([part.bad for part in parts], pa.string()).combine_chunks()
     return Decoded(one_batch(columns, schema), bad)
-
-
-def _nulls(count: int, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(count, field.type) for field in schema], schema=schema)
-
-
-def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """A table as one batch."""
-    whole = table.select(schema.names).combine_chunks()
-    return whole.to_batches()[0] if whole.num_rows else _nulls(0, schema)

@@ -10,7 +10,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from json.decoder import scanstring  # type: ignore[attr-defined]  # what json itself reads strings with
 
@@ -47,26 +48,26 @@ def record_fields(text: str) -> Fields:
     at, sign = _next(text, 0)
     if sign != "{":
         raise ValueError("not an object")
-    if ("+I" in text or "INF" in text or len(text) > _LONGEST_NUMBER) and _SPARKS_OWN.search(text):
-        return _object(text, at)[0]
+    own = ("+I" in text or "INF" in text or len(text) > _LONGEST_NUMBER) and _SPARKS_OWN.search(text)
+    read: Callable[[str, int], tuple[Fields, int]] = _object if own else _DECODER.raw_decode
     try:
-        found: Fields = _DECODER.raw_decode(text, at)[0]
+        return read(text, at)[0]
     except RecursionError:
-        return _deep_fields(text, at)
-    return found
+        if _depth(text) > _DEEPEST:
+            raise ValueError("nested too deeply") from None
+    with _deeper():
+        return read(text, at)[0]
 
 
-def _deep_fields(text: str, at: int) -> Fields:
-    """Of an object that is nested as deeply as Spark's parser allows, and Python's usually does not."""
-    if _depth(text) > _DEEPEST:
-        raise ValueError("nested too deeply") from None
+@contextmanager
+def _deeper() -> Iterator[None]:
+    """Objects may be nested as deeply as Spark's parser allows, and Python usually does not."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(usual + 10 * _DEEPEST)
     try:
-        found: Fields = _DECODER.raw_decode(text, at)[0]
+        yield
     finally:
         sys.setrecursionlimit(usual)
-    return found
 
 
 def _depth(text: str) -> int:
@@ -80,14 +81,22 @@ def _depth(text: str) -> int:
 
 def rewritten(value: object) -> str:
     """A value as Spark writes it where a text is declared: without spaces, fractions as they are computed with."""
+    try:
+        return _rewritten(value)
+    except RecursionError:
+        with _deeper():
+            return _rewritten(value)
+
+
+def _rewritten(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
         return f'"{_ESCAPED.sub(_escape, value)}"'
     if isinstance(value, Fields):
-        return "{" + ",".join(f"{rewritten(name)}:{rewritten(each)}" for name, each in value) + "}"
+        return "{" + ",".join(f"{_rewritten(name)}:{_rewritten(each)}" for name, each in value) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(rewritten, value)) + "]"
+        return "[" + ",".join(map(_rewritten, value)) + "]"
     return _fraction(value) if isinstance(value, float) else str(value)
 
 

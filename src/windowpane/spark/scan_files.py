@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from windowpane.connectors.records import MAX_RECORD_BYTES
 from windowpane.core import columns as c
 from windowpane.core.rows import CHUNK_ROWS
 from windowpane.spark.json_files import read_file
@@ -30,7 +29,7 @@ class FileReader:
 
     format: str
     columns: tuple[tuple[str, pa.DataType], ...]
-    max_record_bytes: int = MAX_RECORD_BYTES
+    max_record_bytes: int
 
     @property
     def place(self) -> tuple[str, ...]:

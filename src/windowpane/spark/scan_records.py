@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.connectors.records import MAX_RECORD_BYTES, PARTITION, PLACE, TOPIC, VALUE
+from windowpane.connectors.records import PARTITION, PLACE, TOPIC, VALUE
 from windowpane.core import columns as c
 from windowpane.core.rows import in_chunks
 from windowpane.spark import json_lines
@@ -27,7 +27,7 @@ class MessageReader:
     columns: tuple[tuple[str, pa.DataType], ...]
     beside: tuple[tuple[str, pa.DataType], ...]
     several_topics: bool
-    max_record_bytes: int = MAX_RECORD_BYTES
+    max_record_bytes: int
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -1,0 +1,137 @@
+"""JSON objects to columns by Arrow's parser: all records at once, or none where it reads one otherwise than Spark."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+SHALLOW = 500
+"""Arrow's parser calls itself for each level of nesting, and a worker has a stack of limited size."""
+_LONG_NUMBER = 990
+"""Spark's parser does not take numbers of more digits than a few beyond this; Arrow's does."""
+_PIECE = 1 << 20
+_BRACES = b"{}"
+_ABSENT = pa.field("\x00", pa.string())
+"""Read where no column is left to read: Arrow still checks each record."""
+_SHORT_INFINITY = re.compile(rb"Inf[\s,}\]]")
+_INTEGER_ZERO = re.compile(rb"-0[\s,}\]]")
+
+
+def by_arrow(records: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
+    """All records at once; None when Arrow's parser does not take them as one object each.
+
+    Each begins and ends with a brace, and between two of them is a line break, which no text holds: so an object ends
+    where a record does, and as many objects as records are one each.
+    """
+    if not len(records):
+        return nulls(0, schema)
+    if not braced(records).all() or not is_utf8(records) or deep(records).any():
+        return None
+    whole = pa.LargeListArray.from_arrays(pa.array([0, len(records)], pa.int64()), records.cast(pa.large_binary()))
+    table = parse(pc.binary_join(whole, pa.scalar(b"\n", pa.large_binary()))[0].as_buffer(), schema)
+    if table is None or table.num_rows != len(records):
+        return None
+    return one_batch(table, schema)
+
+
+def edges(records: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """The first and the last byte of each record, 0 of one without."""
+    kind = np.int64 if pa.types.is_large_binary(records.type) else np.int32
+    _, ends, data = records.buffers()
+    offsets = np.frombuffer(ends, kind)[records.offset : records.offset + len(records) + 1]
+    signs = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    filled = np.diff(offsets) > 0
+    first = signs[np.minimum(offsets[:-1], len(signs) - 1)]
+    return first * filled, signs[np.maximum(offsets[1:], 1) - 1] * filled
+
+
+def braced(records: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which records begin and end with a brace."""
+    first, last = edges(records)
+    found: npt.NDArray[np.bool_] = (first == _BRACES[0]) & (last == _BRACES[1])
+    return found
+
+
+def deep(records: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which records may be nested too deeply for Arrow: none is that has few opening brackets."""
+    found = pc.greater_equal(pc.binary_length(records), SHALLOW).to_numpy(zero_copy_only=False)
+    if found.any():
+        long = records.filter(pa.array(found))
+        opened = pc.add(pc.count_substring(long, b"["), pc.count_substring(long, b"{"))
+        found[found] = opened.to_numpy() >= SHALLOW
+    marked: npt.NDArray[np.bool_] = found
+    return marked
+
+
+def is_utf8(records: pa.Array) -> bool:
+    """Whether all records are."""
+    try:
+        records.cast(pa.large_string() if pa.types.is_large_binary(records.type) else pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
+    """Objects one after another; None when one of them is not of the schema, or may be something else to Spark.
+
+    The text must begin with a brace: Arrow 24 crashes at a `null` that stands alone.
+    """
+    if _has_short_infinity(text) or _has_long_number(text):
+        return None
+    read = schema if len(schema) else pa.schema([_ABSENT])
+    options = pj.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
+    block = min(max(text.size + 1, 1 << 20), 1 << 28)
+    try:
+        table = pj.read_json(pa.BufferReader(text), pj.ReadOptions(use_threads=False, block_size=block), options)
+    except pa.ArrowException:
+        return None
+    zero = any(_has_negative_zero(table.column(field.name)) for field in schema)
+    return None if zero and _INTEGER_ZERO.search(text) else table
+
+
+def _has_negative_zero(column: pa.ChunkedArray) -> bool:
+    """Where Arrow has it, JSON may have had -0: to Spark an integer, and so no negative one."""
+    if not pa.types.is_floating(column.type):
+        return False
+    values = column.to_numpy()
+    return bool((np.signbit(values) & (values == 0)).any())
+
+
+def _has_short_infinity(text: pa.Buffer) -> bool:
+    """Whether there may be an `Inf`, which is a number to Arrow alone."""
+    signs = memoryview(text)
+    pieces = (bytes(signs[at : at + _PIECE + 3]) for at in range(0, text.size, _PIECE))
+    return any(b"Inf" in piece and _SHORT_INFINITY.search(piece) for piece in pieces)
+
+
+def _has_long_number(text: pa.Buffer) -> bool:
+    """Whether so many digits follow one another that Spark's parser may refuse them."""
+    step = _LONG_NUMBER // 2
+    signs = np.frombuffer(text, np.uint8)[::step]
+    digits = (signs >= ord("0")) & (signs <= ord("9"))
+    doubtful = np.flatnonzero(digits[1:] & digits[:-1]) * step
+    return any(bytes(memoryview(text)[at : at + step]).isdigit() for at in doubtful)
+
+
+def nulls(count: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows without a value."""
+    return widened(count, pa.RecordBatch.from_pylist([], schema=pa.schema([])), schema)
+
+
+def widened(count: int, columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that are there, and NULL in those of the schema that are not."""
+    there = set(columns.schema.names)
+    arrays = [columns.column(field.name) if field.name in there else pa.nulls(count, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """A table as one batch."""
+    whole = table.select(schema.names).combine_chunks()
+    return whole.to_batches()[0] if whole.num_rows and len(schema) else nulls(0, schema)

@@ -1,0 +1,136 @@
+"""Which columns take the value that a JSON object has for them, a block of objects at a time.
+
+A regular expression finds the objects that have a value of another type; DuckDB says which of their columns that are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.spark.json_arrow import deep
+
+Mask = npt.NDArray[np.bool_]
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+"""So many an integer may have that is out of range."""
+_DUCKDB = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT"}
+_SPACE = "[ \\t\\r\\n]*"
+_ODD = (
+    r"\\u00[2-7]|,[ \t\r\n]*[}\]]|[:,\[][ \t\r\n]*(?:-0[ \t\r\n,}\]]|[-+]?(?:NaN|Inf|INF)"
+    r'|"[-+]?(?:NaN|INF|Infinity)"|-?[0-9.]+[eE]\+?[0-9]{3})'
+)
+"""What makes certain neither a name nor a value: an escaped letter, an integer -0, what not each parser takes."""
+_CERTAIN_NAME = re.compile(r"[ !#-&(-.0-\[\]-~]+")
+"""One that JSON writes in one way, but for an escaped letter."""
+_PATH_BREAKERS = frozenset("\"'\\*")
+
+
+def suspects(objects: pa.Array, schema: pa.Schema) -> Mask:
+    """Which objects seem to have a value of another type. A mistake costs time alone."""
+    pattern = "|".join(f'"{re.escape(field.name)}"{_SPACE}:{_SPACE}(?:{_unfit(field.type)})' for field in schema)
+    found: Mask = pc.match_substring_regex(objects, pattern or "$^").to_numpy(zero_copy_only=False).copy()
+    return found
+
+
+def _unfit(kind: pa.DataType) -> str:
+    """How a value begins that a column does not take, or that Arrow reads otherwise than Spark."""
+    if pa.types.is_string(kind):
+        return '[^"n \\t\\r\\n]'
+    if pa.types.is_boolean(kind):
+        return "[^tfn \\t\\r\\n]"
+    if kind in _DIGITS:
+        return f"[^-0-9n \\t\\r\\n]|-?[0-9]+[.eE]|-?[0-9]{{{_DIGITS[kind]}}}"
+    return "[^-0-9n \\t\\r\\n]|-0[^.eE0-9]|-?[0-9]+(?:\\.[0-9]+)?[eE][+]?[0-9]{3}"
+
+
+def misfits(objects: pa.Array, schema: pa.Schema) -> tuple[Mask, Mask]:
+    """For each object and column whether the column certainly does not take the value; and which objects are unclear.
+
+    It holds for objects that Arrow's parser takes without those columns.
+    """
+    unfit = np.zeros((len(objects), len(schema)), np.bool_)
+    clear = np.flatnonzero(_is_valid(objects) & ~_odd(objects) & ~deep(objects))
+    kept = objects.take(pa.array(clear))
+    kept_unfit, unclear = _typed(kept, schema)
+    for at, field in enumerate(schema):
+        doubtful = kept_unfit[:, at] if _CERTAIN_NAME.fullmatch(field.name) is None else _repeated(kept, field.name)
+        unclear |= doubtful
+    unfit[clear] = kept_unfit
+    found = np.ones(len(objects), np.bool_)
+    found[clear] = unclear
+    return unfit, found
+
+
+def _odd(objects: pa.Array) -> Mask:
+    found: Mask = pc.match_substring_regex(objects, _ODD).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _repeated(objects: pa.Array, name: str) -> Mask:
+    """Which objects may have a name more than once."""
+    found: Mask = pc.count_substring(objects, f'"{name}"'.encode()).to_numpy() > 1
+    return found
+
+
+def _is_valid(objects: pa.Array) -> Mask:
+    found: Mask = _queried(["json_valid(record)"], objects)[0]
+    return found
+
+
+def _typed(objects: pa.Array, schema: pa.Schema) -> tuple[Mask, Mask]:
+    """As `misfits`, of valid objects without a name that is there twice."""
+    paths = [
+        (at, f"'$.\"{field.name}\"'", field.type)
+        for at, field in enumerate(schema)
+        if not _PATH_BREAKERS & set(field.name)
+    ]
+    unfit, unclear = np.zeros((len(objects), len(schema)), np.bool_), np.zeros(len(objects), np.bool_)
+    if not paths or not len(objects):
+        return unfit, unclear
+    kinds = f"json_type(record, [{', '.join(path for _, path, _ in paths)}])"
+    tests = [_test(f"kinds[{number}]", path, kind) for number, (_, path, kind) in enumerate(paths, 1)]
+    found = _queried(tests, objects, kinds)
+    for (at, _, kind), column in zip(paths, found, strict=True):
+        if pa.types.is_string(kind):
+            unclear |= column  # such a value is written anew
+        else:
+            unfit[:, at] = column
+    return unfit, unclear
+
+
+def _test(name: str, path: str, kind: pa.DataType) -> str:
+    """Whether a value, whose type DuckDB gives by a name, is none of a column."""
+    if pa.types.is_string(kind):
+        fits = f"{name} IN ('VARCHAR', 'NULL')"
+    elif pa.types.is_boolean(kind):
+        fits = f"{name} IN ('BOOLEAN', 'NULL')"
+    elif kind in _DUCKDB:
+        ranged = f"TRY_CAST(json_extract_string(record, {path}) AS {_DUCKDB[kind]}) IS NOT NULL"
+        fits = f"CASE WHEN {name} IN ('BIGINT', 'UBIGINT') THEN {ranged} ELSE {name} = 'NULL' END"
+    else:
+        fits = f"{name} IN ('BIGINT', 'UBIGINT', 'DOUBLE', 'NULL')"
+    return f"{name} IS NOT NULL AND NOT ({fits})"
+
+
+def _queried(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL") -> list[Mask]:
+    from windowpane.plan import duckdb_tables  # noqa: PLC0415  # where all records are good it is not needed
+
+    table = pa.table({"record": objects.cast(pa.string())})
+    listed = ", ".join(f"{text} AS c{number}" for number, text in enumerate(expressions))
+    sql = f"SELECT {listed} FROM (SELECT record, {kinds} AS kinds FROM {duckdb_tables.INPUT})"
+    found = duckdb_tables.query(duckdb_tables.connect(), sql, table)
+    return [column.to_numpy().astype(np.bool_) for column in found.columns]
+
+
+def alike(unfit: Mask) -> Iterator[tuple[npt.NDArray[np.int64], Mask]]:
+    """Rows of a matrix that are equal: where they are, and what they are."""
+    packed = np.ascontiguousarray(np.packbits(unfit, axis=1))
+    whole = packed.view([("", np.void, packed.shape[1])]).ravel() if packed.shape[1] else np.zeros(len(unfit), np.void)
+    _, first, group = np.unique(whole, return_index=True, return_inverse=True)
+    for number, at in enumerate(first):
+        yield np.flatnonzero(group == number), unfit[at]
