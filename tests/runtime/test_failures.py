@@ -81,6 +81,8 @@ def test_spark_that_does_not_start_tells_the_last_line_of_its_log(tmp_path: Path
     log.write_text("something\nJAVA_HOME is not set\n\n", encoding="utf-8")
     assert start_failure(RuntimeError("gateway"), log).message == "Spark did not start: JAVA_HOME is not set"
     assert "RuntimeError: gateway" in start_failure(RuntimeError("gateway"), None).message
+    in_its_place = IsADirectoryError(21, "Is a directory", str(tmp_path))
+    assert f"Is a directory: '{tmp_path}'" in start_failure(in_its_place, tmp_path).message
 
 
 def test_a_sink_that_fails_twice_gets_the_batch_once(caplog: pytest.LogCaptureFixture) -> None:
