@@ -18,7 +18,7 @@ from windowpane.spark.event_times import NOW
 from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.near import CLOCK, PACKED, NearStage
-from windowpane.spark.outputs import ResultFrame, emission_schema
+from windowpane.spark.outputs import ResultFrame, crossing_schema
 from windowpane.spark.scan_files import FileReader
 from windowpane.spark.scan_projection import Projection
 from windowpane.spark.scan_records import MessageReader
@@ -82,7 +82,7 @@ def build_dataflow(
     near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
     if ticks:
         near = near.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
-    emitted = emission_schema(plan.physical, operators, stages.complete_rows(empty_batch(sent), 0).schema)
+    emitted = crossing_schema(operators, stages.complete_rows(empty_batch(sent), 0).schema)
     results = ResultFrame.over(plan.physical, plan.plan_id, emitted, identified=identified)
     stages = replace(stages, result_columns=tuple(results.schema.names))
     packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")

@@ -13,13 +13,11 @@ from pyspark.sql.types import StructField, StructType
 
 from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, TriggerTimes
-from windowpane.core.operators.base import Operator, through
-from windowpane.core.windows.fixed import Hopping, Tumbling
+from windowpane.core.operators.base import Operator, emission_schema
 from windowpane.plan import physical
 from windowpane.plan.guard import errors_where
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.operators import find_aggregation, find_window
+from windowpane.plan.operators import find_aggregation
 from windowpane.spark.envelope import Envelope, install, risky_texts
 from windowpane.spark.far import RESULTS
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
@@ -34,28 +32,13 @@ _PSEUDO = {"window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
 """Names that a query may use, and the columns that they are."""
 
 
-def emission_schema(root: PlanNode, operators: list[Operator], rows: pa.Schema) -> pa.Schema:
-    """Columns of the emissions, found by sending one row through all operators in memory.
-
-    The row stands at the start of a window: where windows leave gaps, any other time may be in none.
-    """
-    window = find_window(root)
-    start_us = window.spec.offset_us if window and isinstance(window.spec, Tumbling | Hopping) else 0
-    row = pa.RecordBatch.from_arrays([_sample(field, start_us) for field in rows], schema=rows)
-    trigger = TriggerTimes(row.select([c.TS, c.ARRIVAL]))
-    frames: list[Frame] = [Clock(start_us), Rows(row), trigger, BatchEnd(), ControlSignal.END]
-    given = through(operators, frames)
-    emitted = next((frame.batch.schema for frame in given if isinstance(frame, Emissions)), None)
-    assert emitted is not None, "one good row always gives a result at the end"
-    return pa.schema([field for field in emitted if field.name not in (c.SHARD, c.EVENT, c.REINJECTIONS)])
+_NO_RESULT = (c.SHARD, c.EVENT, c.REINJECTIONS)
+"""Columns of rows that results may have and nobody reads."""
 
 
-def _sample(field: pa.Field, ts_us: int) -> pa.Array:
-    """A row that is kept, good, opens a state window, and is NULL otherwise."""
-    true = {c.KEEP: True, c.OPEN: True, c.WHEN: True, c.TS: ts_us, c.ARRIVAL: 0}
-    if field.name == c.SHARD:
-        return pa.array(["s/0"]).dictionary_encode().cast(field.type)
-    return pa.array([true[field.name]], field.type) if field.name in true else pa.nulls(1, field.type)
+def crossing_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
+    """Columns of the emissions that the far stage hands over, for rows of schema `rows`."""
+    return pa.schema([field for field in emission_schema(operators, rows) if field.name not in _NO_RESULT])
 
 
 @dataclass(frozen=True)

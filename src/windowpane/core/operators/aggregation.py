@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.aggregation import Aggregator
+from windowpane.core.aggregation import Aggregator, empty_batch
 from windowpane.core.frames import Emissions, Frame, Rows, WindowRows
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.results import emit
+from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.rows import int64s, take
 from windowpane.core.side import Key
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
+
+Int64s = npt.NDArray[np.int64]
 
 CARRIED = (c.TRIGGER, c.WINDOW_SALT)
 """Columns of a window that results keep where the window has them."""
@@ -27,6 +30,9 @@ class Aggregation(Operator):
     def __init__(self, keys: Sequence[Key], aggregator: Aggregator) -> None:
         super().__init__()
         self._keys, self._aggregator = tuple(keys), aggregator
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return result_schema(self, self._aggregator, self._keys, [name for name in CARRIED if name in given.names])
 
     def on_window_rows(self, frame: WindowRows) -> list[Frame]:
         rows = frame.batch
@@ -45,22 +51,34 @@ class Aggregation(Operator):
 class RowEmission(Operator):
     """The rows of closed windows are the result. The epoch is a row's number within the windows of its bounds."""
 
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return _numbered(empty_batch(given), np.zeros(0, np.int64)).schema
+
     def on_window_rows(self, frame: WindowRows) -> list[Frame]:
-        index = int64s(frame.batch, c.WINDOW_INDEX)
-        within = rank_in_runs(run_heads(index)) + 1
-        batch = frame.batch
-        if c.ROWS_BEFORE in batch.schema.names:
-            within = within + int64s(batch, c.ROWS_BEFORE)
-            batch = batch.drop_columns([c.EPOCH, c.ROWS_BEFORE])
-        batch = batch.append_column(c.EPOCH, pa.array(within))
-        return [Emissions(batch.append_column(c.FINAL, pa.repeat(pa.scalar(value=True), len(index))))]
+        within = rank_in_runs(run_heads(int64s(frame.batch, c.WINDOW_INDEX))) + 1
+        return [Emissions(_numbered(frame.batch, within))]
 
 
 class PlainRows(Operator):
     """No window: released rows are the result."""
 
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return _final(empty_batch(given), np.zeros(0, np.int64)).schema
+
     def on_rows(self, frame: Rows) -> list[Frame]:
         count = frame.batch.num_rows
         self.counts.aggregated += count
-        batch = frame.batch.append_column(c.EPOCH, pa.array(np.ones(count, np.int64)))
-        return [Emissions(batch.append_column(c.FINAL, pa.repeat(pa.scalar(value=True), count)))]
+        return [Emissions(_final(frame.batch, np.ones(count, np.int64)))]
+
+
+def _numbered(rows: pa.RecordBatch, within: Int64s) -> pa.RecordBatch:
+    """Rows of windows as results. `within`: each row's number in its window, from 1."""
+    if c.ROWS_BEFORE in rows.schema.names:
+        within = within + int64s(rows, c.ROWS_BEFORE)
+        rows = rows.drop_columns([c.EPOCH, c.ROWS_BEFORE])
+    return _final(rows, within)
+
+
+def _final(rows: pa.RecordBatch, epochs: Int64s) -> pa.RecordBatch:
+    batch = rows.append_column(c.EPOCH, pa.array(epochs))
+    return batch.append_column(c.FINAL, pa.repeat(pa.scalar(value=True), rows.num_rows))

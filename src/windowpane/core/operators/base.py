@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import (
@@ -113,6 +115,10 @@ class Operator:
         """Graceful end: emit everything that is open, then pass the signal on."""
         return [ControlSignal.END]
 
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        """Schema of the batches that leave, for rows of schema `given`; after the last operator, of the emissions."""
+        return given
+
     def buffered(self) -> int:
         """Rows held whose fate is not decided yet."""
         return 0
@@ -163,6 +169,13 @@ class Operator:
         own = outer.meta["own"]
         assert isinstance(own, dict)
         self.load(blob.State(own, outer.batches))
+
+
+def emission_schema(operators: Sequence[Operator], rows: pa.Schema) -> pa.Schema:
+    """Columns of the emissions of operators in a row, for rows of schema `rows`."""
+    for operator in operators:
+        rows = operator.output_schema(rows)
+    return rows
 
 
 def through(operators: Sequence[Operator], frames: Iterable[Frame]) -> list[Frame]:

@@ -13,7 +13,7 @@ from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.row_windows import window_rows
+from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
 from windowpane.core.windows import Count
 from windowpane.core.windows.ranges import expand
@@ -31,6 +31,9 @@ class CountWindow(Operator):
         super().__init__()
         self.spec, self._partition_by = spec, tuple(partition_by)
         self._rows, self._totals = RowBuffer(), RowBuffer()
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return ranges_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         numbered = self._number(frame.batch)
@@ -126,3 +129,8 @@ def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Frame:
     kept = [name for name in ordered.schema.names if name != c.SEQUENCE]
     bounds = ts[low][index], ts[high - 1][index]
     return window_rows(ordered.select(kept), positions, index, bounds, {c.WINDOW_SALT: arrival[low][index]})
+
+
+def ranges_schema(given: pa.Schema) -> pa.Schema:
+    """Schema of `rows_of_ranges` for rows of schema `given`."""
+    return window_rows_schema(given, [c.WINDOW_SALT])

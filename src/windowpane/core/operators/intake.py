@@ -30,6 +30,10 @@ class Intake(Operator):
         self._keys, self._max_future_skew_us = tuple(keys), max_future_skew_us
         self.future_rows = 0
 
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        judged = (c.KEEP, c.ERROR, c.DETAIL)
+        return pa.schema([field for field in given if field.name not in judged])
+
     def on_rows(self, frame: Rows) -> list[Frame]:
         frames: list[Frame] = [Progress(self._progress(frame.batch))]
         rows = self._part_bad(frame.batch, frames)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core import side
-from windowpane.core.aggregation import Aggregator
+from windowpane.core.aggregation import Aggregator, empty_batch
 from windowpane.core.frames import Emissions, Frame, SideRows
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import select
@@ -48,3 +48,15 @@ def emit(
         keys=keys, window_start=start[bad], window_end=end[bad], detail=f"the result of {names} does not fit its type",
     )  # fmt: skip
     return [SideRows(refused), Emissions(select(results, ~bad))]
+
+
+def result_schema(
+    operator: Operator, aggregator: Aggregator, keys: Sequence[Key], extra: Sequence[str] = ()
+) -> pa.Schema:
+    """Schema of what `emit` gives, whatever the rows: that of the emissions of no groups."""
+    none = np.zeros(0, np.int64)
+    frames = emit(
+        operator, aggregator, empty_batch(aggregator.state_schema()), keys,
+        start=none, end=none, epochs=none, final=True, extra=dict.fromkeys(extra, none),
+    )  # fmt: skip
+    return next(frame.batch.schema for frame in frames if isinstance(frame, Emissions))

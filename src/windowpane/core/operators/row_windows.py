@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import blob, side
 from windowpane.core import columns as c
+from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRows, WindowRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Operator
@@ -35,6 +38,12 @@ def window_rows(
     return WindowRows(batch)
 
 
+def window_rows_schema(given: pa.Schema, extra: Sequence[str] = ()) -> pa.Schema:
+    """Schema of `window_rows` for rows of schema `given` and the columns `extra`."""
+    none = np.zeros(0, np.int64)
+    return window_rows(empty_batch(given), none, none, (none, none), dict.fromkeys(extra, none)).batch.schema
+
+
 class AlignedRowWindow(AlignedIntake):
     """Aligned windows of rows."""
 
@@ -42,6 +51,9 @@ class AlignedRowWindow(AlignedIntake):
         super().__init__(plan)
         self._rows = RowBuffer()
         self._closed_us: int | None = None
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return window_rows_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         rows, frames = self.part_unplaced(frame.batch)
@@ -111,6 +123,9 @@ class SessionRowWindow(Operator):
         self.plan = plan
         self._open, self._fresh = RowBuffer(), RowBuffer()
         self._judged_us: int | None = None
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return window_rows_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         self._fresh.append(frame.batch)

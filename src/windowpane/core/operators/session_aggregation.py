@@ -19,7 +19,7 @@ from windowpane.core.emission import EmitPolicy
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials, Rows, SideRows, Suspects
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Holding, Operator
-from windowpane.core.operators.results import emit
+from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.side import Key
 from windowpane.core.windows.session import Segments, Session, segment
@@ -109,6 +109,9 @@ class MergeSessionAggregation(Operator):
         self._judged_us: int | None = None
         """The watermark before the current micro-batch."""
         self._last_update_us: int | None = None
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return result_schema(self, self._aggregator, self.plan.keys)
 
     def on_partials(self, frame: Partials) -> list[Frame]:
         self._incoming.append(frame.batch)

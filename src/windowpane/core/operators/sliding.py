@@ -17,9 +17,9 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.frames import Frame
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.results import emit
-from windowpane.core.operators.row_windows import window_rows
-from windowpane.core.operators.triggers import SlidingOperator, Triggers
+from windowpane.core.operators.results import emit, result_schema
+from windowpane.core.operators.row_windows import window_rows, window_rows_schema
+from windowpane.core.operators.triggers import SlidingOperator, Triggers, kept_columns
 from windowpane.core.rows import int64s, take
 from windowpane.core.side import Key
 from windowpane.core.windows import Sliding
@@ -33,6 +33,10 @@ CHUNK = 2_000_000
 
 class SlidingWindow(SlidingOperator):
     """Gives the rows of every window, for Aggregation or as they are."""
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        kept = pa.schema([given.field(name) for name in kept_columns(given)])
+        return window_rows_schema(kept, [c.TRIGGER, c.EPOCH, c.ROWS_BEFORE])
 
     def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
         cells = CellIndex(partitions, int64s(rows, c.TS))
@@ -82,6 +86,9 @@ class SlidingAggregation(SlidingOperator):
     ) -> None:
         super().__init__(spec, partition_by, keys, conditional=conditional)
         self._aggregator = aggregator
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return result_schema(self, self._aggregator, self._keys, [c.TRIGGER])
 
     def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
         keys = [rows.column(key.name) for key in self._keys]

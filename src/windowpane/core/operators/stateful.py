@@ -13,7 +13,7 @@ from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.counted import rows_of_ranges
+from windowpane.core.operators.counted import ranges_schema, rows_of_ranges
 from windowpane.core.rows import RowBuffer, flags, select, take
 from windowpane.core.windows import State
 
@@ -34,6 +34,9 @@ class StateWindow(Operator):
         self.spec, self._partition_by = spec, tuple(partition_by)
         self._open = RowBuffer()
         self._fresh = RowBuffer()
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return ranges_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         self._fresh.append(frame.batch)

@@ -18,7 +18,7 @@ from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials, Row
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
-from windowpane.core.operators.results import emit
+from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.quota import GroupQuota
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.windows.ranges import arithmetic_runs
@@ -124,6 +124,9 @@ class MergeAggregation(Operator):
         """The watermark up to which windows have been closed."""
         self._written: dict[int, list[pa.RecordBatch]] = {}
         """The deltas of each pane as they were last given to the host."""
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return result_schema(self, self._aggregator, self.plan.keys)
 
     def on_partials(self, frame: Partials) -> list[Frame]:
         self._incoming.append(frame.batch)

@@ -44,6 +44,11 @@ class Triggers:
         return Triggers(self.at_us[low:high], self.partition[low:high], self.epoch[low:high])
 
 
+def kept_columns(rows: pa.Schema) -> list[str]:
+    """Columns of the rows that windows are made of."""
+    return [name for name in rows.names if name not in (c.SHARD, c.EVENT)]
+
+
 class SlidingOperator(Operator):
     """Keeps the rows that some window can still need, also those of triggers whose right edge is not covered yet.
 
@@ -76,8 +81,7 @@ class SlidingOperator(Operator):
     def on_rows(self, frame: Rows) -> list[Frame]:
         self.counts.aggregated += frame.batch.num_rows
         self._fresh += frame.batch.num_rows
-        unread = [name for name in (c.SHARD, c.EVENT) if name in frame.batch.schema.names]
-        self._rows.append(frame.batch.drop_columns(unread))
+        self._rows.append(frame.batch.select(kept_columns(frame.batch.schema)))
         return []
 
     def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
