@@ -27,6 +27,8 @@ TUMBLING = Query(
 )
 ROWS = made_rows(5, 40, spread_ms=16_000)
 BATCHES = [ROWS[low : low + 10] for low in range(0, 40, 10)]
+TOLD_APART = ("processing_time", "original_event", "transform")
+"""Fields that differ between harness and Spark."""
 AGAIN = {kind: {"sink": "aside", "include_original": True} for kind in KINDS} | {
     "late": {
         "sink": "reinject", "enable_reinject": True, "max_reinjections": 2, "then": "aside", "include_original": True,
@@ -113,7 +115,7 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
 
 
 def without_time(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in ("processing_time", "original_event")}
+    return {name: value for name, value in record.items() if name not in TOLD_APART}
 
 
 def test_late_rows_are_read_again_until_it_is_enough(spark: SparkSession, tmp_path: Path) -> None:
