@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.plan.guard import guard_of, in_words
+from windowpane.spark.python_functions import shielded
 from windowpane.sql.query import Expr
 
 EVALUATION_ERROR = "evaluation_error"
@@ -117,10 +118,12 @@ class Envelope:
         if not chosen:
             return cls(frame, {}, ansi)
         slots = {expr.text: number for number, expr in enumerate(chosen)}
-        structs = [tried(f"named_struct('v', {text})") for text in slots]
+        spark = frame.sparkSession
+        structs = [tried(f"named_struct('v', {shielded(spark, text, tried)})") for text in slots]
         held = [f"{struct} AS _try_{number}" for number, struct in enumerate(structs)]
         evaluated = frame.selectExpr("*", *held)
-        reasons = [_reason(number, guard_of(expr, types), ansi=ansi) for number, expr in enumerate(chosen)]
+        guards = [guard and shielded(spark, guard, tried) for guard in (guard_of(expr, types) for expr in chosen)]
+        reasons = [_reason(number, guard, ansi=ansi) for number, guard in enumerate(guards)]
         return cls(evaluated.selectExpr("*", *reasons), slots, ansi)
 
     def value(self, expr: Expr) -> str:

@@ -21,6 +21,7 @@ from windowpane.plan.eventtime import ArrowParser, EventtimeParser, EventtimeTyp
 from windowpane.plan.guard import in_words
 from windowpane.plan.steps import TimeStep
 from windowpane.spark.envelope import fallible, is_ansi, tried
+from windowpane.spark.python_functions import shielded
 from windowpane.sql import error_guard
 
 NOW = "unix_micros(current_timestamp())"
@@ -48,6 +49,9 @@ class TimeExpressions:
         guard = self._guard(step)
         return f"CASE WHEN {guard} IS NULL THEN {value} END" if guard else value
 
+    def _text(self, step: TimeStep) -> str:
+        return shielded(self.spark, step.text, tried)
+
     def _may_fail(self, step: TimeStep, parser: EventtimeParser) -> bool:
         """A parser of ours takes every value of a column; an expression, or a user's parser, may fail."""
         own = not isinstance(parser.sql, str)
@@ -56,7 +60,7 @@ class TimeExpressions:
     def absent(self, step: TimeStep) -> str:
         """Whether a row has NULL there, and not a value that cannot be computed."""
         guard = self._guard(step)
-        return f"{f'{guard} IS NULL AND ' if guard else ''}{tried(f'({step.text}) IS NULL')}"
+        return f"{f'{guard} IS NULL AND ' if guard else ''}{tried(f'({self._text(step)}) IS NULL')}"
 
     def _guard(self, step: TimeStep) -> str | None:
         """Without ANSI mode Spark computes something for every row: only the guard knows bad ones."""
@@ -65,7 +69,7 @@ class TimeExpressions:
     def failure(self, step: TimeStep) -> str:
         """For a row that a strict step gives no time: what it has there instead."""
         name = in_words(step.text.strip("`"))
-        there = f"substring(CAST({step.text} AS STRING), 1, {SHOWN})"
+        there = f"substring(CAST({self._text(step)} AS STRING), 1, {SHOWN})"
         told = f"coalesce(concat('{name} is ', {there}, ', which is no {step.type}'), '{name} is NULL')"
         guard, failed = self._guard(step), f"'cannot compute {name}'"
         told = f"coalesce({tried(told)}, {failed})"
@@ -73,8 +77,8 @@ class TimeExpressions:
 
     def _parsed(self, step: TimeStep, parser: EventtimeParser, kind: str) -> str:
         if parser.sql is None and parser.arrow is not None:
-            return self._by_arrow(parser.arrow, step.text)
-        value = parser.spark_sql(step.text, kind)
+            return self._by_arrow(parser.arrow, self._text(step))
+        value = shielded(self.spark, parser.spark_sql(step.text, kind), tried)
         return self._checked(step, value, kind) if isinstance(parser.sql, str) else value
 
     def _by_arrow(self, parse: ArrowParser, text: str) -> str:

@@ -3,7 +3,7 @@
 from windowpane.sql.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.parse import parse
-from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns
+from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns, replace_calls
 from windowpane.sql.schema import (
     KAFKA,
     KAFKA_COLUMNS,
@@ -34,6 +34,7 @@ __all__ = [
     "parse",
     "parse_schema",
     "rename_columns",
+    "replace_calls",
     "to_duckdb",
     "translate_expression",
     "with_kafka_metadata",

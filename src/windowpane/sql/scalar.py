@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -20,6 +20,23 @@ def read_expression(text: str) -> exp.Expr:
     if node is None:
         raise InternalError("BAD_EXPRESSION", f"`{text}` is not an expression")
     return node
+
+
+def replace_calls(text: str, written: Mapping[str, Callable[[list[str]], str]]) -> str:
+    """The expression with other texts for calls of the functions in `written`, made from the texts of the arguments.
+
+    >>> replace_calls("f(g(a), 1) + 1", {"f": lambda given: f"h({', '.join(given)}).v"})
+    'h(g(a), 1).v + 1'
+    """
+    tree = exp.Paren(this=read_expression(text))
+    calls = [node for node in tree.walk() if isinstance(node, exp.Anonymous) and _call_name(node) in written]
+    for node in reversed(calls):
+        node.replace(read_expression(written[_call_name(node)]([render(given) for given in node.expressions])))
+    return render(tree.this)
+
+
+def _call_name(node: exp.Anonymous) -> str:
+    return str(node.name or node.this).lower()
 
 
 def expression_problem(text: str) -> str | None:

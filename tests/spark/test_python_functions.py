@@ -1,0 +1,124 @@
+"""A Python UDF that raises makes its row an error row, whatever kind of UDF it is and wherever it stands."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+from pyspark.sql.pandas.functions import arrow_udf, pandas_udf
+
+from tests.spark.jobs import Job, Query, run_together
+from windowpane.spark.envelope import Envelope, install
+from windowpane.spark.python_functions import shielded
+from windowpane.sql.query import Expr
+
+pytestmark = pytest.mark.spark
+
+
+def inverse(value: int) -> int:
+    return 12 // value
+
+
+def by_arrow(values: pa.Array) -> pa.Array:
+    return pc.divide(pa.scalar(12, pa.int64()), values.cast(pa.int64()))
+
+
+def by_pandas(values: pd.Series) -> pd.Series:
+    if (values == 0).any():
+        raise ZeroDivisionError("of a batch")
+    return 12 // values
+
+
+def day(value: int) -> dt.date:
+    return dt.date(2024, 1, value)
+
+
+def words(value: int) -> dict[str, Any]:
+    return {"half": 6 / value, "at": dt.datetime(2024, 1, value, tzinfo=dt.UTC)}
+
+
+@pytest.fixture(scope="module")
+def functions(spark: SparkSession) -> SparkSession:
+    spark.udf.register("inverse", inverse, "int")
+    spark.udf.register("quick_inverse", udf(inverse, "int", useArrow=True))
+    spark.udf.register("arrow_inverse", arrow_udf(by_arrow, "bigint"))  # type: ignore[call-overload]
+    spark.udf.register("pandas_inverse", pandas_udf(by_pandas, "bigint"))  # type: ignore[call-overload]  # its type hints say the rest
+    spark.udf.register("day_of", day, "date")
+    spark.udf.register("words", words, "struct<half: double, at: timestamp>")
+    spark.udf.register("wrong", lambda value: "no date" if value == 0 else day(value), "date")
+    spark.udf.register("Twice", lambda value, times=2: value * times, "int")
+    install(spark)
+    return spark
+
+
+ROWS = [(1, "1"), (0, "0"), (2, "x"), (None, "1"), (3, "3")]
+NO = "failed"
+CASES: dict[str, list[Any]] = {
+    "inverse(v)": [12, NO, 6, NO, 4],
+    "quick_inverse(v)": [12, NO, 6, NO, 4],
+    "arrow_inverse(v)": [12, NO, 6, None, 4],
+    "pandas_inverse(coalesce(v, 4))": [12, NO, 6, 3, 4],
+    "day_of(v)": [dt.date(2024, 1, 1), NO, dt.date(2024, 1, 2), NO, dt.date(2024, 1, 3)],
+    "wrong(v)": [dt.date(2024, 1, 1), NO, dt.date(2024, 1, 2), NO, dt.date(2024, 1, 3)],
+    "words(v).half": [6.0, NO, 3.0, NO, 2.0],
+    "inverse(CAST(s AS INT))": [12, NO, NO, 12, 4],
+    "arrow_inverse(CAST(s AS INT))": [12, NO, NO, 12, 4],
+    "pandas_inverse(CAST(s AS INT)) + 1": [13, NO, NO, 13, 5],
+    "CASE WHEN v > 0 THEN inverse(v) ELSE -1 END": [12, -1, 6, -1, 4],
+    "inverse(inverse(v))": [1, NO, 2, NO, 3],
+    "twice(inverse(v), times => v)": [12, NO, 12, NO, 12],
+    "`Twice`(v)": [2, 0, 4, NO, 6],
+}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_every_kind_of_function(functions: SparkSession, ansi: str) -> None:
+    session = functions
+    frame = session.createDataFrame(ROWS, "v INT, s STRING").coalesce(1)
+    given = str(session.conf.get("spark.sql.ansi.enabled"))
+    session.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        exprs = [Expr(text, None, ("v", "s")) for text in CASES]
+        safe = Envelope.over(frame, exprs, {"v": "INT", "s": "STRING"})
+        shown = [f"struct({safe.value(expr)} AS v, {safe.why(expr)} AS why) AS r{at}" for at, expr in enumerate(exprs)]
+        found = safe.frame.selectExpr(*shown).collect()
+    finally:
+        session.conf.set("spark.sql.ansi.enabled", given)
+    got = {text: [NO if row[at].why else row[at].v for row in found] for at, text in enumerate(CASES)}
+    assert got == CASES
+
+
+SCHEMA = "ts BIGINT, id INT, v INT"
+GIVEN = [{"ts": 1000, "id": at, "v": value} for at, value in enumerate([1, 0, 2, 3])]
+WINDOW = "GROUP BY tumblingwindow('ss', 10)"
+PLACES = {
+    "where": f"SELECT count(*) AS c FROM s WHERE inverse(v) > 0 {WINDOW}",
+    "argument": f"SELECT count(*) AS c, sum(arrow_inverse(v)) AS t FROM s {WINDOW}",
+    "key": f"SELECT sum(1) AS c FROM s {WINDOW}, inverse(v) > 0",
+    "time": "SELECT count(*) AS c FROM s WINDOW TUMBLING (SIZE 10 s) ON timestamp_millis(inverse(v))",
+}
+
+
+def test_a_function_that_raises_stops_no_query(functions: SparkSession, tmp_path: Path) -> None:
+    places = {name: Query(sql, {"s": SCHEMA}) for name, sql in PLACES.items()}
+    result = f"SELECT v, inverse(v) AS i FROM s {WINDOW}, v HAVING pandas_inverse(v) > 0"
+    jobs = [Job(tmp_path / name, query, shards=1).feed_all([GIVEN]) for name, query in places.items()]
+    jobs.append(Job(tmp_path / "result", Query(result, {"s": SCHEMA}), shards=1).feed_all([GIVEN]))
+    *outcomes, last = run_together(functions, jobs, drain=True)
+    for name, outcome in zip(places, outcomes, strict=True):
+        assert [record["original_event"]["id"] for record in outcome.all_side] == [1], name
+        assert [row["c"] for row in outcome.all_rows] == [3], name
+    assert [record["group_key"] for record in last.all_side] == [{"v": 0}]
+    assert sorted((row["v"], row["i"]) for row in last.all_rows) == [(1, 12), (2, 6), (3, 4)]
+
+
+def test_what_calls_no_python_function_stays_as_it_is(functions: SparkSession) -> None:
+    for text in ("v + 1", "upper(s)", "`inverse` + 1", "'inverse(1)'"):
+        assert shielded(functions, text, str) == text
