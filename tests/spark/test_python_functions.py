@@ -80,19 +80,25 @@ CASES: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_every_kind_of_function(functions: SparkSession, ansi: str) -> None:
-    session = functions
-    frame = session.createDataFrame(ROWS, "v INT, s STRING").coalesce(1)
-    given = str(session.conf.get("spark.sql.ansi.enabled"))
-    session.conf.set("spark.sql.ansi.enabled", ansi)
+    frame = functions.createDataFrame(ROWS, "v INT, s STRING").coalesce(1)
+    given = str(functions.conf.get("spark.sql.ansi.enabled"))
+    functions.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         exprs = [Expr(text, None, ("v", "s")) for text in CASES]
         safe = Envelope.over(frame, exprs, {"v": "INT", "s": "STRING"})
         shown = [f"struct({safe.value(expr)} AS v, {safe.why(expr)} AS why) AS r{at}" for at, expr in enumerate(exprs)]
         found = safe.frame.selectExpr(*shown).collect()
     finally:
-        session.conf.set("spark.sql.ansi.enabled", given)
+        functions.conf.set("spark.sql.ansi.enabled", given)
     got = {text: [NO if row[at].why else row[at].v for row in found] for at, text in enumerate(CASES)}
     assert got == CASES
+
+
+class Calling(Job):
+    """A pipeline that says which functions the session has."""
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"spark": {"functions": ["inverse", "arrow_inverse", "pandas_inverse"]}}
 
 
 SCHEMA = "ts BIGINT, id INT, v INT"
@@ -109,8 +115,8 @@ PLACES = {
 def test_a_function_that_raises_stops_no_query(functions: SparkSession, tmp_path: Path) -> None:
     places = {name: Query(sql, {"s": SCHEMA}) for name, sql in PLACES.items()}
     result = f"SELECT v, inverse(v) AS i FROM s {WINDOW}, v HAVING pandas_inverse(v) > 0"
-    jobs = [Job(tmp_path / name, query, shards=1).feed_all([GIVEN]) for name, query in places.items()]
-    jobs.append(Job(tmp_path / "result", Query(result, {"s": SCHEMA}), shards=1).feed_all([GIVEN]))
+    jobs = [Calling(tmp_path / name, query, shards=1).feed_all([GIVEN]) for name, query in places.items()]
+    jobs.append(Calling(tmp_path / "result", Query(result, {"s": SCHEMA}), shards=1).feed_all([GIVEN]))
     *outcomes, last = run_together(functions, jobs, drain=True)
     for name, outcome in zip(places, outcomes, strict=True):
         assert [record["original_event"]["id"] for record in outcome.all_side] == [1], name

@@ -19,7 +19,6 @@ from windowpane.errors import ConfigError, PlanError
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.pipeline import source_schema
 from windowpane.spark.dataflow import Sources, build_dataflow
-from windowpane.spark.far import SIDE
 from windowpane.spark.session import prepare_session
 from windowpane.spark.unpacking import SideDocuments
 from windowpane.sql import Catalog, bind, parse_schema
@@ -44,7 +43,8 @@ if TYPE_CHECKING:
         """A streaming DataFrame of results."""
 
         side_output: DataFrame
-        """A streaming DataFrame with one column `value`: rows that reached no result, each a JSON record."""
+        """A streaming DataFrame with one column `value`: rows that reached no result, and results that cannot be
+        computed, each a JSON record."""
 
 
 def sql(
@@ -80,9 +80,8 @@ def sql(
     sources = Sources(open_one, static.__getitem__)
     dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))
     documents = SideDocuments(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
-    aside = dataflow.packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
     results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))
-    results.side_output = aside
+    results.side_output = dataflow.results.side_documents(dataflow.packed, documents)
     return results
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
@@ -19,13 +19,17 @@ from windowpane.plan.guard import errors_where
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation
 from windowpane.spark.envelope import Envelope, install, risky_texts
-from windowpane.spark.far import RESULTS
+from windowpane.spark.far import RESULTS, SIDE
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
-from windowpane.spark.unpacking import Unpack
+from windowpane.spark.unpacking import SIDE_TEXT, SideDocuments, Unpack, UnpackBoth
 from windowpane.sql.query import Expr, OrderKey, Output
 from windowpane.time import format_instant
 
 REASON = "_reason"
+NO_TEXT = "CAST(NULL AS STRING)"
+RECORD_JSON = """map('ignoreNullFields', 'false', 'timeZone', 'UTC',
+ 'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")""".replace("\n", "")
+"""How `to_json` writes a side record: times in UTC whatever the session's time zone."""
 INSTANT = pa.timestamp("us", "UTC")
 _TIMES = {"window_start": c.WINDOW_START, "window_end": c.WINDOW_END, "trigger_time": c.TRIGGER}
 _PSEUDO = {"window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
@@ -166,25 +170,44 @@ class ResultFrame:
         error = self._error(safe)
         if error is None:
             return None
-        window = "CAST(NULL AS STRING)"
+        watermark = NO_TEXT if watermark_us is None else f"'{format_instant(watermark_us)}'"
+        bad = safe.frame.selectExpr("*", f"{error} AS {REASON}").where(f"{REASON} IS NOT NULL")
+        clock = f"'{format_instant(clock_us)}'"
+        return bad.selectExpr(f"{self._record(clock, watermark, transform)} AS value")
+
+    def side_documents(self, packed: DataFrame, documents: SideDocuments) -> DataFrame:
+        """Records of side rows, and of emissions that cannot be evaluated, from one pass over the far stage's output.
+
+        For a streaming query: nobody knows the watermark here, and the clock is the micro-batch's.
+        """
+        if self.is_plain:
+            return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+        both = StructType([*self.unpacked_schema.fields, StructField(SIDE_TEXT, StringType())])
+        rows = packed.where(f"kind IN ('{SIDE}', '{RESULTS}')").select("kind", "payload")
+        safe = self._envelope(rows.mapInArrow(UnpackBoth(self.unpack, documents, SIDE).run, both))
+        error = f"CASE WHEN {SIDE_TEXT} IS NULL THEN {self._error(safe) or NO_TEXT} END AS {REASON}"
+        told = safe.frame.selectExpr("*", error).where(f"{SIDE_TEXT} IS NOT NULL OR {REASON} IS NOT NULL")
+        record = self._record("current_timestamp()", NO_TEXT, documents.transform)
+        return told.selectExpr(f"coalesce({SIDE_TEXT}, {record}) AS value")
+
+    def _record(self, clock: str, watermark: str, transform: str) -> str:
+        """JSON about an emission that cannot be evaluated for REASON; `clock` and `watermark` are SQL."""
+        window = NO_TEXT
         if c.WINDOW_START in self.schema.names:
-            window = f"named_struct('start', {_rfc3339('window_start')}, 'end', {_rfc3339('window_end')})"
-        watermark = "CAST(NULL AS STRING)" if watermark_us is None else f"'{format_instant(watermark_us)}'"
+            window = "named_struct('start', window_start, 'end', window_end)"
         fields = {
-            "kind": "'error'", "reason": REASON, "event_time": "CAST(NULL AS STRING)",
-            "processing_time": f"'{format_instant(clock_us)}'", "watermark": watermark, "window": window,
-            "group_key": self._group_key(), "original_event": "CAST(NULL AS STRING)",
+            "kind": "'error'", "reason": REASON, "event_time": NO_TEXT, "processing_time": clock,
+            "watermark": watermark, "window": window, "group_key": self._group_key(), "original_event": NO_TEXT,
             "error_detail": "'a column of the result, HAVING or ORDER BY cannot be computed'",
             "plan_id": f"'{self.plan_id}'", "shard": "CAST(NULL AS INT)", "transform": _literal(transform),
         }  # fmt: skip
         record = ", ".join(f"'{name}', {text}" for name, text in fields.items())
-        bad = safe.frame.selectExpr("*", f"{error} AS {REASON}").where(f"{REASON} IS NOT NULL")
-        return bad.selectExpr(f"to_json(named_struct({record}), map('ignoreNullFields', 'false')) AS value")
+        return f"to_json(named_struct({record}), {RECORD_JSON})"
 
     def _group_key(self) -> str:
         aggregation = find_aggregation(self.root)
         if aggregation is None or not aggregation.keys:
-            return "CAST(NULL AS STRING)"
+            return NO_TEXT
         return f"struct({', '.join(f'{use.name} AS `{use.label}`' for use in aggregation.keys)})"
 
     def _pseudo_columns(self) -> list[str]:
@@ -239,10 +262,6 @@ def _quoted(text: str) -> str:
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def _rfc3339(column: str) -> str:
-    return f"date_format({column}, \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
 
 
 def _order_key(number: int, key: OrderKey) -> str:

@@ -17,6 +17,8 @@ from windowpane.core.window_id import window_ids
 from windowpane.core.wire import unpack_frames
 
 IDENTITY = "_window_id"
+SIDE_TEXT = "_side_text"
+"""Column of `UnpackBoth`: the record of a side row, NULL for a result."""
 
 
 @dataclass(frozen=True)
@@ -120,3 +122,26 @@ class SideDocuments:
 
 def _without_event(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index("original_event"), "original_event", pa.nulls(batch.num_rows))
+
+
+@dataclass(frozen=True)
+class UnpackBoth:
+    """Picklable: `run` turns packed results and packed side rows into rows of one schema, in the workers."""
+
+    results: Unpack
+    documents: SideDocuments
+    side: str
+    """The kind of payload that has side rows."""
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            side = pc.equal(batch.column("kind"), self.side)
+            for found in self.documents.run(iter([batch.filter(side)])):
+                yield self._of_side_rows(found.column("value"))
+            for found in self.results.run(iter([batch.filter(pc.invert(side))])):
+                yield found.append_column(SIDE_TEXT, pa.nulls(found.num_rows, pa.string()))
+
+    def _of_side_rows(self, texts: pa.Array) -> pa.RecordBatch:
+        fields = self.results.identified_schema.append(pa.field(SIDE_TEXT, pa.string()))
+        nulls = [pa.nulls(len(texts), field.type) for field in fields][:-1]
+        return pa.RecordBatch.from_arrays([*nulls, texts], names=fields.names)
