@@ -33,8 +33,9 @@ def scan(
 ) -> Scan:
     plain = tuple((f"_{name}", name) for name in columns)
     times = EventTimes((time,)) if time else None
+    blamed = tuple((name, reason, name) for name, _, _, fails in computed if fails)
     return Scan(
-        FileReader(format_name, tuple(columns.items()), 1 << 24), Projection(times, plain, computed, where, reason)
+        FileReader(format_name, tuple(columns.items()), 1 << 24), Projection(times, plain, computed, where, blamed)
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from windowpane.sql.signatures import LITERAL, TABLE, Signature, find_signature
 from windowpane.sql.types import to_arrow
 
-ROWS = 420
+ROWS = 576
 DECIMALS = ("DECIMAL(10,2)", "DECIMAL(18,0)", "DECIMAL(38,10)")
 """Decimals have signatures of every precision: a narrow one, one that fills 64 bits, and the widest."""
 _DAY_US = 86_400_000_000
@@ -34,10 +34,14 @@ _FLOATS = [None, 0.0, -0.0, 1.0, -1.0, 0.1, 1.5, -2.5, 1e10, float("nan"), float
 _INSTANTS = [
     None, 0, -1, 999_999, 1_704_067_199_999_999, _CLOCK_CHANGE_US - 1, _CLOCK_CHANGE_US, 1_729_990_800_000_000,
     -62_135_596_800_000_000, 253_402_300_799_999_999, -2_208_988_800_000_001, 951_782_400_000_000,
+    -62_135_596_800_000_001, 253_402_300_800_000_000, -62_198_755_200_000_000, 2**63 - 1, -(2**63), -(2**63) + 1,
+    2**63 - 2, -(2**63) + 2, 9_223_372_036_800_000_000, -9_223_372_022_400_000_000, -9_223_372_022_400_000_001,
 ]  # fmt: skip
 _DATES = [
     None, dt.date(1970, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(2024, 2, 29), dt.date(2024, 3, 31),
     dt.date(1969, 12, 31), dt.date(2023, 1, 1), dt.date(2020, 12, 31), dt.date(1582, 10, 10), dt.date(1900, 3, 1),
+    -719_163, 2_932_897, -719_894, 2**31 - 1, 2**31 - 2, -(2**31), -(2**31) + 1, -(2**31) + 2, 106_751_991,
+    -106_751_992, 106_751_992, -106_751_993,
 ]  # fmt: skip
 VALUES: dict[str, list[object]] = {
     "BOOLEAN": [None, True, False],
@@ -114,8 +118,16 @@ def table() -> pa.Table:
             "c": [rng.choice(values) for _ in range(ROWS)],
         }
         for place, given in cells.items():
-            columns[column(kind, place)] = pa.array(given, to_arrow(kind))
+            columns[column(kind, place)] = _array(given, kind)
     return pa.table(columns)
+
+
+def _array(given: list[object], kind: str) -> pa.Array:
+    """Dates are told as days where Python has no date for them."""
+    if kind == "DATE":
+        days = [(each - dt.date(1970, 1, 1)).days if isinstance(each, dt.date) else each for each in given]
+        return pa.array(days, pa.int32()).cast(pa.date32())
+    return pa.array(given, to_arrow(kind))
 
 
 def types() -> dict[str, str | None]:

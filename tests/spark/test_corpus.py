@@ -60,7 +60,7 @@ def in_spark(spark: SparkSession, rows: Any, texts: Sequence[str]) -> tuple[dict
     kinds: dict[str, str] = {}
     for low in range(0, len(texts), AT_ONCE):
         chosen = texts[low : low + AT_ONCE]
-        frame = rows.selectExpr(*(f"{tried(f'array({text})')} AS e{at}" for at, text in enumerate(chosen)))
+        frame = rows.selectExpr(*(f"{tried(f'array({text}, NULL)')} AS e{at}" for at, text in enumerate(chosen)))
         found = frame.toArrow()
         for at, text in enumerate(chosen):
             values[text] = found.column(at).combine_chunks()
@@ -82,7 +82,7 @@ def without_spark(given: dict[str, Translated], rows: pa.Table) -> dict[str, tup
     return found
 
 
-def shown(values: pa.Array) -> list[str]:
+def shown(values: pa.Array | pa.ChunkedArray) -> list[str]:
     """Values as text that tells 0.0 from -0.0, and instants beyond what Python can show."""
     if pa.types.is_temporal(values.type):
         values = values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
@@ -106,8 +106,7 @@ def differences(
     else:
         left, right = fails.to_pylist(), failed.to_pylist()
     at = next(at for at, pair in enumerate(zip(left, right, strict=True)) if pair[0] != pair[1])
-    given = {name: rows.column(name)[at].as_py() if "stamp" not in name else rows.column(name)[at].value
-             for name in rows.column_names if name in text}  # fmt: skip
+    given = {name: shown(rows.column(name).slice(at, 1))[0] for name in rows.column_names if name in text}
     return [f"{text}: Spark {left[at]}, here {right[at]} for {given}"]
 
 

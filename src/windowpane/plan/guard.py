@@ -15,6 +15,7 @@ from windowpane.sql import error_guard
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Column, Expr, GroupKey
 
 Types = Mapping[str, str | None]
+_RANKS = {"where": 0, "filter": 2}
 
 
 class Guards(Protocol):
@@ -78,8 +79,18 @@ def projection_detail(columns: Sequence[InputColumn], guards: Guards) -> str | N
     conditions = [
         filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None for column in columns
     ]
-    ordered = sorted(zip(columns, conditions, strict=True), key=lambda pair: pair[0].role != "where")
+    ordered = sorted(zip(columns, conditions, strict=True), key=lambda pair: _RANKS.get(pair[0].role, 1))
     return _first(_guarded(condition, [guards.blamed(column.expr)], guards, said=True) for column, condition in ordered)
+
+
+def blame_order(columns: Sequence[InputColumn]) -> list[str]:
+    """Names of columns in the order of `projection_error`: the first that fails on a row is to blame."""
+    filters = {column.name.removesuffix("_f"): column.name for column in columns if column.role == "filter"}
+    found = []
+    for column in sorted(columns, key=lambda each: _RANKS.get(each.role, 1)):
+        own = filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None
+        found += [own, column.name] if own else [column.name]
+    return list(dict.fromkeys(found))
 
 
 def _filters(columns: Sequence[InputColumn]) -> dict[str, Expr]:

@@ -14,7 +14,7 @@ from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
 from windowpane.plan import physical
 from windowpane.plan.evaluation import conditions_of, translate_under
-from windowpane.plan.guard import row_error_detail
+from windowpane.plan.guard import blame_order, guard_of, in_words
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.scan_sources import ARROW, FORMATS, Refused, scan_columns, several_topics
 from windowpane.plan.scan_times import scan_times
@@ -33,6 +33,10 @@ class Computed:
     type: str
     fails: bool = False
     """There are values for which it fails: such rows are error rows."""
+    guard: str | None = None
+    """For a row on which it fails, why: in DuckDB's SQL."""
+    words: str = ""
+    """The expression, for people."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,11 @@ class ColumnarScan:
     plain: tuple[tuple[str, str], ...]
     """Columns of the projection that are columns of the source, with their names there."""
     computed: tuple[Computed, ...]
+    """Of those that fail on a row the first is to blame."""
     where: str | None
     """The column of the projection that says whether a row is kept."""
     original: bool
     """Side outputs keep original events."""
-    reason: str | None
-    """For a row on which a computed column fails, why: in DuckDB's SQL."""
-    detail: str | None
-    """For a row that has an error, which expression is to blame: in DuckDB's SQL."""
     own: tuple[Column, ...]
     """Columns of a Kafka record beside its value, as far as they are used."""
     several_topics: bool
@@ -133,15 +134,15 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts
     types = columns.types
     plain = tuple((each.name, _name(each.expr)) for each in project.columns if _name(each.expr) in types)
     conditions = conditions_of(project.columns)
-    computed = tuple(
-        _computed(each.name, each.expr, conditions[each.name], types, session)
+    computed = {
+        each.name: _computed(each.name, each.expr, conditions[each.name], types, session)
         for each in project.columns
         if _name(each.expr) not in types
-    )
-    reason = _text(project.error.text, types, session) if project.error is not None else None
+    }
     return ColumnarScan(
         source.stream, str(stream.format), columns.read, scan_times(timed.steps, types) if timed else None,
-        plain, computed, project.where, project.original, reason, _detail(project, source, types, session),
+        plain, tuple(computed[name] for name in blame_order(project.columns) if name in computed), project.where,
+        project.original,
         columns.own, stream.format == KAFKA and several_topics(stream), stream.max_record_bytes, session,
     )  # fmt: skip
 
@@ -168,7 +169,9 @@ def _computed(
         raise Refused(unsure.message) from unsure
     if found.type != expr.type:
         raise Refused(f"only Spark knows the type of `{expr.text}`")
-    return Computed(name, found.text, found.type, found.fails)
+    guard = guard_of(expr, dict(types)) if found.fails else None
+    reason = None if guard is None else _text(guard, types, session)
+    return Computed(name, found.text, found.type, found.fails, reason, in_words(expr.text))
 
 
 def _text(text: str, types: Mapping[str, str], session: SessionFacts) -> str:
@@ -176,13 +179,3 @@ def _text(text: str, types: Mapping[str, str], session: SessionFacts) -> str:
         return translate_expression(text, dict(types), session).text
     except SqlError as unsure:
         raise Refused(unsure.message) from unsure
-
-
-def _detail(
-    project: physical.PhysicalProject,
-    source: physical.PhysicalDataSource,
-    types: Mapping[str, str],
-    session: SessionFacts,
-) -> str | None:
-    text = row_error_detail(project.columns, source.columns or ()) if project.error is not None else None
-    return None if text is None else _text(text, types, session)

@@ -92,7 +92,8 @@ def build_dataflow(
 def worker_scan(scan: ColumnarScan) -> Scan:
     """A planned scan as workers run it."""
     computed = tuple((each.name, each.text, to_arrow(each.type), each.fails) for each in scan.computed)
-    projection = Projection(scan.times, scan.plain, computed, scan.where, scan.reason, scan.detail)
+    blamed = tuple((each.name, each.guard, each.words) for each in scan.computed if each.fails)
+    projection = Projection(scan.times, scan.plain, computed, scan.where, blamed)
     return Scan(_reader(scan), projection, scan.original)
 
 

@@ -14,12 +14,11 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.guard import guard_of, in_words
 from windowpane.spark.python_functions import shielded
 from windowpane.sql.query import Expr
 
-EVALUATION_ERROR = "evaluation_error"
-"""The reason of a row that fails in a way no guard knows."""
 _TRY, _ALWAYS = "windowpane_try", "spark_partition_id() >= 0"
 _SAFE = frozenset(
     f"org.apache.spark.sql.catalyst.expressions.{name}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.side import DECODE, SHOWN
-from windowpane.plan.evaluation import EVALUATION_ERROR
+from windowpane.plan.evaluation import told_of
 from windowpane.plan.eventtime_iso import parse_iso8601
 from windowpane.plan.steps import EventTimeColumn, EventTimes
 
@@ -33,10 +32,8 @@ class Projection:
     computed: tuple[tuple[str, str, pa.DataType, bool], ...]
     """Name, DuckDB's text, type, and whether it can fail on some row."""
     where: str | None
-    reason: str | None = None
-    """For a row on which a computed column has failed, why: in DuckDB's SQL."""
-    detail: str | None = None
-    """For such a row, which expression is to blame."""
+    blamed: tuple[tuple[str, str | None, str], ...] = ()
+    """Of computed columns that can fail, the first to blame first: name, DuckDB's text of why, the expression."""
 
     def rows(self, source: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
         """Rows as operators take them. CORRUPT of `source` is the text of what could not be read; SHARD goes along."""
@@ -45,11 +42,12 @@ class Projection:
         details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
         reasons = [columns.pop(_TIME_ERROR)] if _TIME_ERROR in columns else []
         if self.computed:
-            values, reason = self._evaluated(source)
+            values, failed = _computed(source, {name: given for name, *given in self.computed})
             columns |= values
-            if reason is not None:
+            if self.blamed:
+                reason, detail = told_of(failed, self.blamed, lambda guard: _text(source, guard), source.num_rows)
                 reasons.append(reason)
-                details.append(self._blamed(source, reason))
+                details.append(detail)
         if c.CORRUPT in source.schema.names and source.column(c.CORRUPT).null_count < source.num_rows:
             unread = source.column(c.CORRUPT).is_valid()
             reasons = [pc.if_else(unread, DECODE, pa.scalar(None, pa.string())), *reasons]
@@ -83,30 +81,6 @@ class Projection:
             found[_TIME_ERROR] = pc.if_else(times.is_null(), absent, pa.scalar(None, pa.string()))
             found[_TIME_DETAIL] = _failures(last, values, times)
         return found
-
-    def _evaluated(self, source: pa.RecordBatch) -> tuple[dict[str, pa.Array], pa.Array | None]:
-        """Computed columns, and why rows cannot be evaluated; None where no column can fail.
-
-        A column that fails on a row is NULL there. The reasons are looked for only where there are such rows.
-        """
-        values, failed = _computed(source, {name: given for name, *given in self.computed})
-        if not any(fails for *_, fails in self.computed):
-            return values, None
-        nothing = pa.nulls(source.num_rows, pa.string())
-        if not failed:
-            return values, nothing
-        bad = reduce(pc.or_, failed.values())
-        told = pa.repeat(pa.scalar(EVALUATION_ERROR), source.num_rows)
-        if self.reason is not None:
-            told = pc.coalesce(_text(source, self.reason), told)
-        return values, pc.if_else(bad, told, nothing)
-
-    def _blamed(self, source: pa.RecordBatch, reasons: pa.Array) -> pa.Array:
-        """Of rows that have an error, which expression is to blame. Looked for only where there are such rows."""
-        nothing = pa.nulls(source.num_rows, pa.string())
-        if self.detail is None or reasons.null_count == source.num_rows:
-            return nothing
-        return pc.if_else(reasons.is_valid(), _text(source, self.detail), nothing)
 
 
 def _corrupt(source: pa.RecordBatch) -> pa.Array:

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 
 from windowpane.errors import PlanError
 from windowpane.plan.columns import quote
+from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.guard import in_words
-from windowpane.spark.envelope import EVALUATION_ERROR, fallible, tried
+from windowpane.spark.envelope import fallible, tried
 from windowpane.sql import conjuncts, error_guard
 from windowpane.sql.query import Relation, StaticJoin
 from windowpane.sql.scalar import Conjunct

@@ -60,4 +60,7 @@ def duration_literal(node: exp.Interval) -> str | None:
     unit = node.args.get("unit")
     if not isinstance(node.this, exp.Literal) or not isinstance(unit, exp.Var) or unit.name not in _INTERVAL_UNITS:
         return None
-    return f"INTERVAL '{node.this.name}' {unit.name}" if re.fullmatch(r"-?[0-9]{1,9}", node.this.name) else None
+    digits = 6 if unit.name.startswith("DAY") else 9  # no more than DuckDB and Spark can both add
+    return (
+        f"INTERVAL '{node.this.name}' {unit.name}" if re.fullmatch(rf"-?[0-9]{{1,{digits}}}", node.this.name) else None
+    )

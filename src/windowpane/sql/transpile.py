@@ -361,7 +361,8 @@ class _Translator:
         return self.use(node, name, [self.typed(arg) for arg in args])
 
 
-_BOUNDED = {"repeat": 1_000, "substring": 2**31 - 1, "substr": 2**31 - 1, "date_add": 100_000, "date_sub": 100_000}
+_BOUNDED = {"repeat": 1_000, "substring": 2**31 - 1, "substr": 2**31 - 1, "date_add": 100_000, "dateadd": 100_000,
+            "date_sub": 100_000}  # fmt: skip
 """How large a number that is written out may be."""
 _CASTS = {"int": "INT", "bigint": "BIGINT", "smallint": "SMALLINT", "tinyint": "TINYINT", "double": "DOUBLE",
           "string": "STRING", "boolean": "BOOLEAN", "date": "DATE"}  # fmt: skip
@@ -371,6 +372,8 @@ def _is_literal(name: str, arg: Translated) -> bool:
     """Division by a number that is written out, unless it is zero; and arguments that must be constants."""
     if name == "/":
         return arg.number is not None and float(arg.number) != 0
+    if name in ("%", "mod"):
+        return arg.number is not None and float(arg.number) not in (0, -1)
     if name == "pmod":
         return arg.number is not None and float(arg.number) > 0
     if name in _BOUNDED and arg.type == "INT":

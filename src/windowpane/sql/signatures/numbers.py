@@ -58,6 +58,7 @@ def _integers(left: str, right: str, kind: str) -> Iterator[Signature]:
     rest = f"CASE WHEN {b} = -1 AND {a} IS NOT NULL THEN CAST(0 AS {_type(kind)}) ELSE {a} % {b} END"
     for name in ("%", "mod"):
         yield Signature(name, (left, right), kind, f"({rest})", fails=True)
+        yield Signature(name, (left, LITERAL + right), kind, f"({a} % {b})")
     yield Signature("try_mod", (left, right), kind, f"TRY({rest})", safe_args=True)
     wide_a, wide_b = cast_to("{0}", left, "BIGINT"), cast_to("{1}", right, "BIGINT")
     yield Signature("div", (left, right), "BIGINT", f"({wide_a} // {wide_b})", fails=True)
@@ -79,6 +80,7 @@ def _floats(left: str, right: str, kind: str) -> Iterator[Signature]:
         yield Signature(name, (left, right), kind, f"({a} {sign} {b})")
     rest = f"CASE WHEN {b} = 0 AND {a} IS NOT NULL THEN {raising(kind)} ELSE {a} % {b} END"
     yield Signature("%", (left, right), kind, f"({rest})", fails=True)
+    yield Signature("%", (left, LITERAL + right), kind, f"({a} % {b})")
     yield from _divided(left, right)
     yield from _compared(left, right, kind)
 
