@@ -63,32 +63,29 @@ def given() -> list[dict[str, Any]]:
 
 
 STREAM = {"s": SCHEMA}
-WHERE = " AND ".join(f"isnotnull({text})" for text in EXPRESSIONS)
-ARGUMENTS = ", ".join(f"max({text}) AS x{number}" for number, text in enumerate(EXPRESSIONS))
-KEYS = ", ".join(EXPRESSIONS)
 COLUMNS = ("s", "n", "b", "w", "u", "z", "i", "j", "k", "l", "m", "d")
 LATER = [text for text, change in CORPUS if set(change) <= set(COLUMNS)]
 """Expressions over columns that can be group keys."""
-PLACES = {
-    "where": Query(f"SELECT count(*) AS c FROM s WHERE {WHERE} GROUP BY tumblingwindow('ss', 10)", STREAM),
-    "argument": Query(f"SELECT count(*) AS c, {ARGUMENTS} FROM s GROUP BY tumblingwindow('ss', 10)", STREAM),
-    "key": Query(f"SELECT count(*) AS c FROM s GROUP BY tumblingwindow('ss', 10), {KEYS}", STREAM),
-    "filter": Query(
-        f"SELECT count(*) FILTER (WHERE {WHERE}) AS c FROM s GROUP BY tumblingwindow('ss', 10)", STREAM
-    ),
-    "branch": Query(
-        "SELECT count(*) AS c FROM (SELECT "
-        + ", ".join(f"{text} AS x{number}" for number, text in enumerate(EXPRESSIONS))
-        + " FROM s UNION ALL SELECT "
-        + ", ".join(f"{text} AS x{number}" for number, text in enumerate(EXPRESSIONS))
-        + " FROM r) AS u GROUP BY tumblingwindow('ss', 10)",
-        {"s": SCHEMA, "r": SCHEMA},
-    ),
-}  # fmt: skip
 
 
-def jobs(folder: Path, places: dict[str, Query]) -> list[Job]:
-    return [Job(folder / name, query, shards=1).feed_all([given()]) for name, query in places.items()]
+def places(expressions: list[str]) -> dict[str, Query]:
+    """A query for each place in which the expressions can stand."""
+    where = " AND ".join(f"isnotnull({text})" for text in expressions)
+    arguments = ", ".join(f"max({text}) AS x{number}" for number, text in enumerate(expressions))
+    columns = ", ".join(f"{text} AS x{number}" for number, text in enumerate(expressions))
+    window = "GROUP BY tumblingwindow('ss', 10)"
+    branches = f"SELECT {columns} FROM s UNION ALL SELECT {columns} FROM r"
+    return {
+        "where": Query(f"SELECT count(*) AS c FROM s WHERE {where} {window}", STREAM),
+        "argument": Query(f"SELECT count(*) AS c, {arguments} FROM s {window}", STREAM),
+        "key": Query(f"SELECT count(*) AS c FROM s {window}, {', '.join(expressions)}", STREAM),
+        "filter": Query(f"SELECT count(*) FILTER (WHERE {where}) AS c FROM s {window}", STREAM),
+        "branch": Query(f"SELECT count(*) AS c FROM ({branches}) AS u {window}", {"s": SCHEMA, "r": SCHEMA}),
+    }
+
+
+def jobs(folder: Path, queries: dict[str, Query]) -> list[Job]:
+    return [Job(folder / name, query, shards=1).feed_all([given()]) for name, query in queries.items()]
 
 
 def assert_all_bad_rows_are_error_rows(name: str, outcome: Outcome, rows: int = 2) -> None:
@@ -106,9 +103,11 @@ def test_a_failing_expression_of_any_kind_is_an_error_row_at_every_place(
     session = spark.newSession()
     for name, value in config.items():
         session.conf.set(name, value)
-    places = PLACES if not config else {"argument": PLACES["argument"]}
-    outcomes = run_together(session, jobs(tmp_path, places), drain=True)
-    for name, outcome in zip(places, outcomes, strict=True):
+    queries = places(EXPRESSIONS)
+    if config:
+        queries = {"argument": queries["argument"]}
+    outcomes = run_together(session, jobs(tmp_path, queries), drain=True)
+    for name, outcome in zip(queries, outcomes, strict=True):
         assert_all_bad_rows_are_error_rows(name, outcome)
         reasons = Counter(record["reason"] for record in outcome.all_side)
         assert reasons["evaluation_error"] > 0
@@ -119,11 +118,12 @@ def test_without_ansi_mode_nothing_stops_and_every_row_is_accounted_for(spark: S
     """Spark then gives NULL where most functions fail. Guards still find what they know, the envelope the rest."""
     session = spark.newSession()
     session.conf.set("spark.sql.ansi.enabled", "false")
-    for name, outcome in zip(PLACES, run_together(session, jobs(tmp_path, PLACES), drain=True), strict=True):
+    queries = places([text for text in EXPRESSIONS if not text.startswith("date_add")])  # a STRING is no number of days
+    for name, outcome in zip(queries, run_together(session, jobs(tmp_path, queries), drain=True), strict=True):
         found = sorted(record["original_event"]["id"] for record in outcome.all_side if record["kind"] == "error")
         assert set(found) <= set(range(1, 1 + len(BAD))), name
         reasons = Counter(record["reason"] for record in outcome.all_side)
-        assert {"division_by_zero", "cast_error", "overflow", "evaluation_error"} <= set(reasons), (name, reasons)
+        assert {"division_by_zero", "overflow", "evaluation_error"} <= set(reasons), (name, reasons)
         totals = outcome.entries[-1].totals
         assert totals["in_"] == len(BAD) + 2 == totals["error"] + totals["filtered"] + totals["aggregated"], name
         assert totals["error"] == len(found), name
@@ -134,15 +134,15 @@ def test_results_that_fail_in_having_outputs_and_order(spark: SparkSession, tmp_
     grouped = f"FROM s GROUP BY tumblingwindow('ss', 10), id, {', '.join(COLUMNS)}"
     good = " AND ".join(f"isnotnull({text})" for text in LATER)
     outputs = ", ".join(f"{text} AS x{number}" for number, text in enumerate(LATER))
-    places = {
+    queries = {
         "having": Query(f"SELECT id {grouped} HAVING {good}", STREAM),
         "output": Query(f"SELECT id, {outputs} {grouped}", STREAM),
         "order": Query(f"SELECT id {grouped} ORDER BY {', '.join(LATER)}", STREAM),
         "top": Query(f"SELECT id {grouped} ORDER BY {', '.join(LATER)} LIMIT 50", STREAM),
     }
-    outcomes = run_together(spark, jobs(tmp_path, places), drain=True)
+    outcomes = run_together(spark, jobs(tmp_path, queries), drain=True)
     failing = [number for number, change in enumerate(BAD, 1) if set(change) <= set(COLUMNS)]
-    for name, outcome in zip(places, outcomes, strict=True):
+    for name, outcome in zip(queries, outcomes, strict=True):
         found = [record["group_key"]["id"] for record in outcome.all_side]
         assert sorted(found) == failing, name
         assert {record["kind"] for record in outcome.all_side} == {"error"}

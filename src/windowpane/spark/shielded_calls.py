@@ -83,7 +83,7 @@ class PandasCall:
     def __call__(self, computable: Any, *arguments: Any, **named: Any) -> Any:
         import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415  # where a pandas UDF runs, pandas is installed
 
-        chosen = computable.fillna(False).to_numpy(dtype=bool)
+        chosen = computable.eq(other=True).to_numpy(dtype=bool)
         names, columns = list(named), [*arguments, *named.values()]
         found = self._halved([column[chosen].reset_index(drop=True) for column in columns], names, int(chosen.sum()))
         values = np.full(len(chosen), None, dtype=object)
