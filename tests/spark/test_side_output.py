@@ -98,7 +98,7 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
     said = [record.getMessage() for record in caplog.records]
     assert len([text for text in said if "side sink `aside` fails" in text]) == 1
     assert len([text for text in said if "side_output.late is over its limit" in text]) == 1
-    assert any("has not taken 6 rows: they stay in" in text for text in said)
+    assert any("has 6 undelivered rows: they stay in" in text for text in said)
     status = read_status(tmp_path / "state")
     assert status is not None
     assert status["transforms"]["q"]["side_sinks"]["aside"]["waiting"] == 6
