@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import astuple
 
 import numpy as np
@@ -131,3 +132,10 @@ def test_portions_travel() -> None:
         (Place(), 1 << 40, 0),
     ]
     assert (counts.in_, meta["numbers"]) == (4, [1, 2])
+
+
+def test_files_stand_by_time_then_as_folders_are_listed() -> None:
+    ordered = ["/d/a", "/d/a b", "/d/b", "/d/a/z", "/d/a/c/a", "/d/a b/a", "/d/ab/a"]
+    places = [Place.of_file(5, path) for path in ordered]
+    places = [Place(), Place.of_file(4, "/z"), *places, Place.of_file(5, ordered[-1], 8), Place.of_file(6, "/a")]
+    assert sorted(random.Random(1).sample(places, len(places))) == places

@@ -11,6 +11,7 @@ import pytest
 
 from windowpane.config import parse_pipeline
 from windowpane.core import columns as c
+from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.plan.steps import EventTimeColumn, EventTimes
@@ -39,9 +40,14 @@ def scan(
     )
 
 
+def listing(*paths: Path, modified_us: int = 7) -> pa.RecordBatch:
+    """As Spark lists files."""
+    modified = pa.array([modified_us] * len(paths), pa.timestamp("us", "UTC"))
+    return pa.RecordBatch.from_pydict({"path": [f"file:{path}" for path in paths], "modificationTime": modified})
+
+
 def rows(of: Scan, *paths: Path) -> list[dict[str, object]]:
-    listed = pa.RecordBatch.from_pydict({"path": [f"file:{path}" for path in paths]})
-    return [row for scanned in of.read(iter([listed]), CLOCK_US) for row in scanned.rows.to_pylist()]
+    return [row for scanned in of.read(iter([listing(*paths)]), CLOCK_US) for row in scanned.rows.to_pylist()]
 
 
 def write(path: Path, **columns: pa.Array) -> Path:
@@ -123,7 +129,7 @@ def test_columns_of_folders(tmp_path: Path) -> None:
 )
 def test_narrower_types_are_widened(tmp_path: Path, stored: pa.Array, declared: pa.DataType) -> None:
     path = write(tmp_path / "a.parquet", v=stored)
-    (scanned,) = scan(columns={"v": declared}).read(iter([pa.RecordBatch.from_pydict({"path": [f"file:{path}"]})]), 0)
+    (scanned,) = scan(columns={"v": declared}).read(iter([listing(path)]), 0)
     assert scanned.rows.column("_v").type == declared
     assert scanned.rows.column("_v")[1].as_py() is None
 
@@ -178,10 +184,11 @@ def test_arrow_files_in_both_forms(tmp_path: Path) -> None:
 
 def test_rows_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", v=pa.array(range(CHUNK_ROWS + 5), INT))
-    listed = pa.RecordBatch.from_pydict({"path": [f"file:{path}"]})
-    sizes = [scanned.rows.num_rows for scanned in scan(columns={"v": INT}).read(iter([listed]), 0)]
+    found = list(scan(columns={"v": INT}).read(iter([listing(path)]), 0))
+    sizes = [scanned.rows.num_rows for scanned in found]
     assert max(sizes) <= CHUNK_ROWS
     assert sum(sizes) == CHUNK_ROWS + 5
+    assert {scanned.place for scanned in found} == {Place.of_file(7, str(path))}
 
 
 @pytest.mark.parametrize(

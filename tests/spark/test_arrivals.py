@@ -14,9 +14,11 @@ from pyspark import TaskContext
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Frame, Rows
+from windowpane.core.numbering import NOWHERE, Place
 from windowpane.spark.far import Shard
 from windowpane.spark.ledger import Entry, Ledger
 from windowpane.spark.near import BEFORE, CLOCK, NearStage
+from windowpane.spark.placing import by_place
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.testing import Harness
@@ -101,3 +103,22 @@ def test_numbers_go_on_from_the_ledger_and_above_those_of_earlier_versions(tmp_p
     older = ledger.read(6)
     assert older == replace(entry, arrivals=None)
     assert Entry.next_arrival(older, 7) == 7 << 40
+
+
+def test_rows_are_cut_where_their_file_changes_and_those_of_no_file_stay_together() -> None:
+    paths = ["file:///d/a%20b", "file:///d/a%20b", "file:///d/c", None, None, "file:///d/c"]
+    starts = pa.array([0, 9, 0, None, None, 0], pa.int64())
+    times = pa.array([5, 5, 6, None, None, 6], pa.int64())
+    columns = {"v": pa.array(range(6)), c.FILE: pa.array(paths), c.FILE_TIME: times, c.FILE_START: starts}
+    parts = list(by_place(iter([pa.RecordBatch.from_pydict(columns)])))
+    assert [part.rows.to_pydict() for part in parts] == [{"v": [0]}, {"v": [1]}, {"v": [2]}, {"v": [3, 4]}, {"v": [5]}]
+    first, later = Place.of_file(5, "/d/a b"), Place.of_file(6, "/d/c")
+    assert [part.place for part in parts] == [first, Place.of_file(5, "/d/a b", 9), later, NOWHERE, later]
+    empty = pa.RecordBatch.from_pydict({name: column.slice(0, 0) for name, column in columns.items()})
+    assert not list(by_place(iter([empty])))
+
+
+def test_only_queries_in_which_order_matters_number_rows_by_file() -> None:
+    folded = "SELECT sum(v) AS s, max(v) AS m FROM s GROUP BY tumblingwindow('ss', 10)"
+    for feedback in (True, False):
+        assert [cut(sql, feedback=feedback)[1].ordered for sql in (SQL, PLAIN, folded)] == [True, True, False]

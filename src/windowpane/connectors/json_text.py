@@ -39,10 +39,12 @@ def load_lines(reader: DataStreamReader, stream: Stream, path: str | None) -> Da
     return found.withColumnRenamed("value", _LINE)
 
 
-def decode_lines(lines: DataFrame, stream: Stream) -> DataFrame:
-    """The declared columns of each line that is not blank. A column that a folder names has its value from there."""
-    given = [name for name in lines.columns if name != _LINE]
-    return decode(lines.where(F.col(_LINE).rlike(_NOT_BLANK)), stream, _LINE, (), given)
+def decode_lines(lines: DataFrame, stream: Stream, beside: Sequence[str]) -> DataFrame:
+    """The declared columns of each line that is not blank, and those `beside`. A column that a folder names has its
+    value from there.
+    """
+    given = [name for name in lines.columns if name != _LINE and name not in beside]
+    return decode(lines.where(F.col(_LINE).rlike(_NOT_BLANK)), stream, _LINE, beside, given)
 
 
 def decode(

@@ -23,7 +23,7 @@ from windowpane.plan.steps import SOURCE_TIME
 from windowpane.sql import KAFKA
 
 TEXT_FILES = ("json", "csv")
-_BESIDE = (c.CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME)
+_BESIDE = (c.CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME, *c.FILE_COLUMNS)
 """Columns that are no part of the row as the source has it."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark's binaryFile format has, and must be told."""
@@ -88,10 +88,11 @@ def open_stream(
     if format_name == KAFKA:
         opened = kafka.load(reader, spark, name, stream)
     elif by_line:
-        opened = json_text.decode_lines(reading.select(json_text.load_lines(reader, stream, path)), stream)
+        lines = _with_file(reading.select(json_text.load_lines(reader, stream, path)))
+        opened = json_text.decode_lines(lines, stream, c.FILE_COLUMNS)
     else:
         opened = reader.load(path) if path else reader.load()
-        opened = reading.select(opened) if format_name in FILES else opened
+        opened = _with_file(reading.select(opened)) if format_name in FILES else opened
     stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
     decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
     if queue is not None:
@@ -110,7 +111,7 @@ def list_files(
     _make_folder(stream, path)
     options = limits.options(stream) | reading.options(name)
     reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**options)
-    return reading.select(reader.load(path)).select("path")
+    return reading.select(reader.load(path)).select("path", "modificationTime")
 
 
 def open_records(
@@ -138,7 +139,7 @@ def _make_folder(stream: Stream, path: str | None) -> None:
 def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
     """Rows that were read before, as the JSON that `_with_original` made of them. A file is gone once it is read."""
     queue.mkdir(parents=True, exist_ok=True)
-    fields = [field for field in like.schema if field.name != SOURCE_TIME]
+    fields = [field for field in like.schema if field.name not in (SOURCE_TIME, *c.FILE_COLUMNS)]
     reader = spark.readStream.format("json").schema(StructType([*fields, StructField(c.REINJECTIONS, IntegerType())]))
     # What waits may be old, drafts are no rows, and the text of a corrupt record is a column like others here.
     options = {"pathGlobFilter": "*.json", "maxFileAge": "3650d", "cleanSource": "delete"}
@@ -183,6 +184,16 @@ def resolved(path: str | None, base: Path) -> str | None:
     if path is None or "://" in path or path.startswith("file:"):
         return path
     return str(base / path)
+
+
+def _with_file(frame: DataFrame) -> DataFrame:
+    """The file of each row, for queries in which the order of rows matters; others do not read these columns."""
+    return frame.selectExpr(
+        "*",
+        f"_metadata.file_path AS {c.FILE}",
+        f"unix_micros(_metadata.file_modification_time) AS {c.FILE_TIME}",
+        f"_metadata.file_block_start AS {c.FILE_START}",
+    )
 
 
 def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.accumulators import build_accumulator
 from windowpane.core.accumulators.base import Accumulator, Inputs
+from windowpane.core.accumulators.user import UserAccumulator
 from windowpane.core.groups import Groups, group_rows
 
 Int64s = npt.NDArray[np.int64]
@@ -57,6 +58,9 @@ class Aggregator:
             bound.state_names[index] for bound in self._bound for index in bound.accumulator.arrival_states
         )
         """State columns that keep arrival numbers."""
+        own = any(isinstance(bound.accumulator, UserAccumulator) for bound in self._bound)
+        self.is_ordered = own or bool(self.arrival_names)
+        """Results depend on the order of rows; those of users' own aggregates are taken to."""
 
     def state_schema(self, leading: Sequence[str] = ()) -> pa.Schema:
         """Schema of state batches that start with the int64 columns `leading`."""

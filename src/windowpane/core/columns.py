@@ -27,6 +27,10 @@ TIME_SOURCE = "_time_source"
 TIME_SOURCES = ("sql_override", "config_field", "metadata", "processing_time")
 REINJECTIONS = "_reinjections"
 """int32: how often the row has been read again; NULL for a row as the source gave it."""
+FILE, FILE_TIME, FILE_START = FILE_COLUMNS = ("_file", "_file_time", "_file_start")
+"""string, int64 microseconds, int64: the file that a row is from, when it was modified, and where the part of it begins
+that a task reads. NULL for rows that are from no file of the source.
+"""
 
 WHEN = "_when"
 OPEN = "_open"

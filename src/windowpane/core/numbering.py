@@ -24,15 +24,27 @@ class Place:
     """Where the rows of a portion come from. Portions are numbered in this order, those of one place by their tasks."""
 
     modified_us: int = 0
-    path: str = ""
+    name: str = ""
     start: int = 0
+
+    @classmethod
+    def of_file(cls, modified_us: int, path: str, start: int = 0) -> Place:
+        """The rows of a file from the byte `start`. The files of a folder come before those of its subfolders, each by
+        name, as they are listed.
+        """
+        *folders, name = path.split("/")
+        return cls(modified_us, "".join(f"\x01{folder}" for folder in folders) + f"\x00{name}", start)
+
+
+NOWHERE = Place()
+"""Of rows that are from no file."""
 
 
 @dataclass
 class Portion:
     """Rows of one place, as the frames that one task has made of them. Their arrival numbers count from 0."""
 
-    place: Place = Place()
+    place: Place = NOWHERE
     rows: int = 0
     frames: list[Frame] = field(default_factory=list)
 

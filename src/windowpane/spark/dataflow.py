@@ -76,8 +76,10 @@ def build_dataflow(
             spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
         ).build()
         crossing = to_arrow_schema(rows.schema, timezone="UTC")
-    sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE)])
+    sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
     stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
+    if scan is None and not stages.ordered:
+        rows = rows.drop(*c.FILE_COLUMNS)
     ids = shard_ids(spark, shards)
     near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
     if ticks:

@@ -27,7 +27,7 @@ from windowpane.sql.query import Relation
 
 _BRANCH_ERROR = "_branch_error"
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
-_CARRIED = (c.SHARD, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS)
+_CARRIED = (c.SHARD, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, *c.FILE_COLUMNS)
 _HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, SOURCE_TIME, *_CARRIED)
 
 

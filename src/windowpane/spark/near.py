@@ -15,14 +15,15 @@ from pyspark import TaskContext
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Rows, Watermark
-from windowpane.core.numbering import Numbers, Portion
+from windowpane.core.numbering import NOWHERE, Numbers, Portion
 from windowpane.core.operators.base import Operator, through
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
 from windowpane.core.wire import pack_portions
 from windowpane.errors import InternalError
-from windowpane.spark.originals import SourceRows, with_events
+from windowpane.spark.originals import with_events
+from windowpane.spark.placing import by_place
 from windowpane.spark.scanning import Scan, Scanned
 from windowpane.spark.spending import FOLD, PACK, SOURCE, spending, waiting
 from windowpane.spark.stages import Stages
@@ -54,10 +55,10 @@ class NearStage:
         assert context is not None
         told = _told(context) if self.stages.feedback else None
         fold = _Fold(self.stages, told)
-        read = self.scan.read(batches, told.clock_us) if self.scan and told else map(Scanned, in_chunks(batches))
+        read = self.scan.read(batches, told.clock_us) if self.scan and told else by_place(in_chunks(batches))
         for chunk in waiting(read, fold.spent, SOURCE):
             with spending(fold.spent, FOLD):
-                fold.add(chunk.rows, chunk.source)
+                fold.add(chunk)
         if fold.clock_us is not None:
             numbers = told.numbers if told else Numbers.of_batch(_batch_id(context))
             yield self._pack(fold, context.partitionId(), numbers)
@@ -102,13 +103,16 @@ class _Fold:
         self._stages, self._told = stages, told
         self._operators: list[Operator] = stages.near()
         self.clock_us: int | None = None
-        self.portions = [Portion()]
+        self.portions: list[Portion] = []
         self._sources: Counter[str] = Counter()
         self._reinjected = 0
         self.spent: Counter[str] = Counter()
 
-    def add(self, batch: pa.RecordBatch, source: SourceRows | None = None) -> None:
-        """Fold rows. `source`: what they were read from, for events that are not made yet."""
+    def add(self, chunk: Scanned) -> None:
+        """Fold rows."""
+        batch, source, place = chunk.rows, chunk.source, chunk.place if self._stages.ordered else NOWHERE
+        if not self.portions or self.portions[-1].place != place:
+            self.portions.append(Portion(place))
         if self.clock_us is None:
             self._begin(batch)
         fresh = batch

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from windowpane.core import columns as c
+from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
 from windowpane.spark.json_files import read_file
-from windowpane.spark.scanning import Damage
+from windowpane.spark.scanning import Damage, Part
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
@@ -25,7 +26,7 @@ _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads all files whose paths are in the column `path`."""
+    """Reads the files that a listing names: columns `path` and `modificationTime`."""
 
     format: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -39,10 +40,13 @@ class FileReader:
     def schema(self) -> pa.Schema:
         return pa.schema(self.columns)
 
-    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Damage]:
+    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         for batch in handed:
-            for path in batch.column("path").to_pylist():
-                yield from self._file(path.removeprefix("file://").removeprefix("file:"))
+            modified = batch.column("modificationTime").cast(pa.int64()).to_pylist()
+            for path, modified_us in zip(batch.column("path").to_pylist(), modified, strict=True):
+                local = path.removeprefix("file://").removeprefix("file:")
+                place = Place.of_file(modified_us, local)
+                yield from (Part(content, place) for content in self._file(local))
 
     def _file(self, path: str) -> Iterator[pa.RecordBatch | Damage]:
         try:

@@ -15,6 +15,7 @@ from windowpane.connectors.records import PARTITION, PLACE, TOPIC, VALUE
 from windowpane.core import columns as c
 from windowpane.core.rows import in_chunks
 from windowpane.spark import json_lines
+from windowpane.spark.scanning import Part
 
 SHARDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -37,9 +38,9 @@ class MessageReader:
     def schema(self) -> pa.Schema:
         return pa.schema([*self.columns, *self.beside, (c.SHARD, SHARDS)])
 
-    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         decoded = (self._decoded(records) for records in handed if records.num_rows)
-        return map(self._with_shards, in_chunks(decoded))
+        return (Part(self._with_shards(rows)) for rows in in_chunks(decoded))
 
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
         decoded = json_lines.decode(records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)

@@ -6,7 +6,7 @@ A reader says where the rows of the source come from; the projection makes of th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
+from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.side import DECODE
 from windowpane.plan.steps import SOURCE_TIME
 from windowpane.spark.originals import SourceRows
@@ -31,6 +32,14 @@ class Damage:
     detail: str
 
 
+@dataclass(frozen=True)
+class Part:
+    """What was read, and where it stands."""
+
+    content: pa.RecordBatch | Damage
+    place: Place = NOWHERE
+
+
 class Reader(Protocol):
     """Where rows come from. Picklable: `read` runs in the workers."""
 
@@ -42,7 +51,7 @@ class Reader(Protocol):
     def schema(self) -> pa.Schema:
         """Of the rows, but CORRUPT, which is there where something could not be read."""
 
-    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Damage]:
+    def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         """The rows of a task, in batches as large as they are folded, for what Spark has handed to it."""
 
 
@@ -52,6 +61,7 @@ class Scanned:
 
     rows: pa.RecordBatch
     source: SourceRows | None = None
+    place: Place = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,9 @@ class Scan:
 
     def read(self, handed: Iterator[pa.RecordBatch], clock_us: int) -> Iterator[Scanned]:
         for part in self.reader.read(handed):
-            yield self._damaged(part) if isinstance(part, Damage) else self._scanned(part, clock_us)
+            found = part.content
+            scanned = self._damaged(found) if isinstance(found, Damage) else self._scanned(found, clock_us)
+            yield replace(scanned, place=part.place)
 
     def _scanned(self, source: pa.RecordBatch, clock_us: int) -> Scanned:
         rows = self.projection.rows(source, clock_us)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
+from windowpane.spark.file_order import list_by_name
 from windowpane.spark.gateway import launch_jvm
 from windowpane.spark.workers import is_local, quick_workers, use_own_interpreter
 
@@ -94,6 +95,7 @@ def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
 def prepare_session(spark: SparkSession, shards: int) -> None:
     """What a query must find in the session it starts from, also in one that the user has made."""
     use_own_interpreter(spark)
+    list_by_name(spark)
     for name in (
         "spark.sql.streaming.stateStore.providerClass",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",

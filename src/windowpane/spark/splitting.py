@@ -41,9 +41,11 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     )
     near = [operator for operator in operators if split.is_near(operator)]
     far = [operator for operator in operators if not split.is_near(operator)]
-    folding = [each for each in near if isinstance(each, PartialAggregation | PartialSessionAggregation)]
-    kept = tuple(name for operator in folding for name in operator.arrival_states)
-    return replace(bare, near_template=_pickled(near), far_template=_pickled(far), arrival_states=kept), operators
+    aggregating = [each for each in operators if isinstance(each, PartialAggregation | PartialSessionAggregation)]
+    kept = tuple(name for operator in aggregating for name in operator.arrival_states)
+    stages = replace(bare, near_template=_pickled(near), far_template=_pickled(far), arrival_states=kept)
+    ordered = not aggregating or split.admits or any(operator.is_ordered for operator in aggregating)
+    return replace(stages, ordered=ordered), operators
 
 
 def _pickled(operators: list[Operator]) -> bytes:
@@ -69,13 +71,18 @@ class _Split:
         return aggregation is not None and aggregation.max_groups is not None
 
     @property
+    def admits(self) -> bool:
+        """Which rows are taken depends on rows that came before: with a quota or dedupe."""
+        return self._limited or self._dedupes
+
+    @property
     def folds(self) -> bool:
         """Rows become partial accumulators before the shuffle.
 
         Not with a quota or dedupe: who is admitted depends on rows of all tasks.
         """
         fused = find(self.plan.physical, physical.PhysicalStreamingAggregation) is not None
-        return self.feedback and fused and not self._limited and not self._dedupes
+        return self.feedback and fused and not self.admits
 
     def is_near(self, operator: Operator) -> bool:
         if isinstance(operator, Intake):

@@ -45,6 +45,8 @@ class Stages:
     """Columns of the emissions that leave the far stage; None: all of them."""
     arrival_states: tuple[str, ...] = ()
     """State columns of partial accumulators that keep arrival numbers."""
+    ordered: bool = True
+    """Something depends on the order of rows: rows are numbered by the files they are from."""
 
     def near(self) -> list[Operator]:
         """Operators before the shuffle; they hold no state between micro-batches."""

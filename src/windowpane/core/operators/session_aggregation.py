@@ -64,7 +64,7 @@ class PartialSessionAggregation(Operator):
     def __init__(self, plan: SessionPlan, aggregator: Aggregator) -> None:
         super().__init__()
         self.plan, self._aggregator = plan, aggregator
-        self.arrival_states = aggregator.arrival_names
+        self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         suspect = self.plan.closed(int64s(frame.batch, c.TS), self.watermark_us)

@@ -37,7 +37,7 @@ class PartialAggregation(AlignedIntake):
     def __init__(self, plan: AlignedPlan, aggregator: Aggregator) -> None:
         super().__init__(plan)
         self._aggregator = aggregator
-        self.arrival_states = aggregator.arrival_names
+        self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
         self._quota = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
