@@ -7,11 +7,15 @@ system is replaced by one that lists by name: a subclass, compiled by the compil
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger("windowpane.run")
 _NAME = "WindowpaneSortedFiles"
 _SOURCE = """
 public class {name} extends {base} {{
@@ -31,8 +35,14 @@ public class {name} extends {base} {{
 
 def list_by_name(spark: SparkSession) -> None:
     """Make the driver list local files by name. Executors and the session's configuration stay as they are."""
-    jvm: Any = spark._jvm  # noqa: SLF001  # no Python API has Hadoop's file systems
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    try:
+        _replace(spark._jvm, spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001  # no Python API has these
+    except Py4JError as refused:
+        cause = str(getattr(refused, "java_exception", refused)).partition("\n")[0]
+        _log.warning("local files of equal modification time are read as the system lists them: %s", cause)
+
+
+def _replace(jvm: Any, hadoop: Any) -> None:
     systems, local = jvm.org.apache.hadoop.fs.FileSystem, jvm.java.net.URI("file:///")
     present = systems.get(local, hadoop)
     base = present.getClass().getName()
