@@ -98,6 +98,10 @@ NAMED = (
     "CAST(timestamp_a AS STRING)", "CAST(timestamp_a AS DATE)", "CAST(date_a AS TIMESTAMP)", "hour(timestamp_a)",
     "CAST(double_a AS STRING)", "CAST(string_a AS INT)", "CAST(string_a AS DOUBLE)", "CAST(double_a AS BIGINT)",
     "date_add(date_a, int_b)", "date_sub(date_a, 1)", "int_a IS DISTINCT FROM int_b", "NULL = int_a", "int_a + NULL",
+    "array(int_a, int_b)[int_c]", "array(string_a, string_b)[int_c]", "array(int_a, int_b)[1]",
+    "get(array(int_a, int_b), int_c)", "get(array(date_a, date_b), 1)", "element_at(array(int_a, int_b), int_c)",
+    "element_at(array(double_a, double_b), -2)", "try_element_at(array(int_a, int_b), tinyint_c % 3 + 4)",
+    "size(array(int_a, int_b))", "array_size(array(string_a))", "cardinality(array(bigint_a, bigint_b, bigint_c))",
 )  # fmt: skip
 """Expressions that were wrong once, or stopped a query."""
 

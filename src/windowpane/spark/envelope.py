@@ -46,15 +46,22 @@ def install(spark: SparkSession) -> None:
     functions.createOrReplaceTempFunction(_TRY, built._2(), "scala_udf")  # noqa: SLF001  # a Scala pair
 
 
-def tried(text: str, column: str | None = None) -> str:
-    """An expression that is NULL where `text` is NULL or fails.
+def held(text: str, column: str | None = None) -> str:
+    """A struct whose `v` is the value of `text`; NULL where that fails.
 
     The optimizer must see a branch that may not be taken: it would compute constants, and subexpressions that several
-    envelopes share, outside of them. `column`: any column, for places where the expression must be deterministic.
+    envelopes share, outside of them. Without the struct it would move the envelope into the branches of `text`, away
+    from their conditions. `column`: any column, for places where the expression must be deterministic.
     """
+    value = f"named_struct('v', {text})"
     if column is not None:
-        return f"{_TRY}(CASE WHEN {column} IS NULL THEN {text} WHEN {column} IS NOT NULL THEN {text} END)"
-    return f"{_TRY}(CASE WHEN {_ALWAYS} THEN {text} END)"
+        return f"{_TRY}(CASE WHEN {column} IS NULL THEN {value} WHEN {column} IS NOT NULL THEN {value} END)"
+    return f"{_TRY}(CASE WHEN {_ALWAYS} THEN {value} END)"
+
+
+def tried(text: str, column: str | None = None) -> str:
+    """An expression that is NULL where `text` is NULL or fails."""
+    return f"{held(text, column)}.v"
 
 
 def is_ansi(frame: DataFrame) -> bool:
@@ -118,9 +125,9 @@ class Envelope:
             return cls(frame, {}, ansi)
         slots = {expr.text: number for number, expr in enumerate(chosen)}
         spark = frame.sparkSession
-        structs = [tried(f"named_struct('v', {shielded(spark, text, tried)})") for text in slots]
-        held = [f"{struct} AS _try_{number}" for number, struct in enumerate(structs)]
-        evaluated = frame.selectExpr("*", *held)
+        structs = [held(shielded(spark, text, tried)) for text in slots]
+        columns = [f"{struct} AS _try_{number}" for number, struct in enumerate(structs)]
+        evaluated = frame.selectExpr("*", *columns)
         guards = [guard and shielded(spark, guard, tried) for guard in (guard_of(expr, types) for expr in chosen)]
         reasons = [_reason(number, guard, ansi=ansi) for number, guard in enumerate(guards)]
         return cls(evaluated.selectExpr("*", *reasons), slots, ansi)

@@ -13,7 +13,7 @@ from windowpane.errors import PlanError
 from windowpane.plan.columns import quote
 from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.guard import in_words
-from windowpane.spark.envelope import fallible, tried
+from windowpane.spark.envelope import fallible, held, tried
 from windowpane.sql import conjuncts, error_guard
 from windowpane.sql.query import Relation, StaticJoin
 from windowpane.sql.scalar import Conjunct
@@ -138,12 +138,12 @@ def _safe(part: Conjunct, pairs: DataFrame, stream: str, table: str) -> _Conditi
     """
     blamed = f"cannot compute {in_words(part.text)}"
     if part.left is None or part.right is None:
-        whole = tried(f"named_struct('v', {part.text})", stream)
+        whole = held(part.text, stream)
         return _Condition(f"coalesce({whole}.v, {whole} IS NULL)", _why(part.text, whole), blamed)
     compared = pairs.selectExpr(f"{part.text} AS v")
     kind = _compared_type(compared)
     left, right = (f"CAST({side} AS {kind})" for side in (part.left, part.right))
-    error = _why(left, tried(f"named_struct('v', {left})", stream))
+    error = _why(left, held(left, stream))
     return _Condition(f"{tried(left, stream)} = {tried(right, table)}", error, blamed)
 
 

@@ -59,7 +59,7 @@ def _of_array(name: str, args: tuple[str, ...]) -> Signature | None:
         return None
     outside = "THEN CAST('array_index' AS BIGINT)"
     templates = {
-        "get": ("CASE WHEN {1} >= 0 THEN list_extract({0}, {1} + 1) END", False),
+        "get": ("CASE WHEN {1} >= 0 THEN list_extract({0}, CAST({1} AS BIGINT) + 1) END", False),
         "[]": (
             f"list_extract({{0}}, CASE WHEN {{1}} < 0 OR {{1}} >= len({{0}}) {outside} ELSE {{1}} + 1 END)", True,
         ),
