@@ -30,7 +30,8 @@ def _integers(bits: int) -> list[int | None]:
     return [None, 0, 1, -1, 2, 7, -7, 100, high - 1, -high, high // 2, -high + 1]
 
 
-_FLOATS = [None, 0.0, -0.0, 1.0, -1.0, 0.1, 1.5, -2.5, 1e10, float("nan"), float("inf"), float("-inf"), 1e300, 5e-324]
+_FLOATS = [None, 0.0, -0.0, 1.0, -1.0, 0.1, 1.5, -2.5, 1e10, float("nan"), float("inf"), float("-inf"), 2.0**31,
+           2.0**63, -(2.0**63), 1e300, 5e-324]  # fmt: skip
 _INSTANTS = [
     None, 0, -1, 999_999, 1_704_067_199_999_999, _CLOCK_CHANGE_US - 1, _CLOCK_CHANGE_US, 1_729_990_800_000_000,
     -62_135_596_800_000_000, 253_402_300_799_999_999, -2_208_988_800_000_001, 951_782_400_000_000,

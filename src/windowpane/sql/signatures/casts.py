@@ -14,6 +14,10 @@ _SPECIAL = {"nan": "nan", "inf": "inf", "+inf": "inf", "infinity": "inf", "+infi
             "-infinity": "-inf"}  # fmt: skip
 
 
+_BEYOND = {("DOUBLE", "BIGINT"): 2**63, ("FLOAT", "BIGINT"): 2**63}
+"""What Spark takes for the largest integer, because the type of the source has none that is nearer."""
+
+
 def _both(source: str, target: str, text: str, tried: str | None, *, fails: bool = True) -> Iterator[Signature]:
     """CAST and TRY_CAST."""
     yield Signature(f"cast {target}", (source,), target, text, fails=fails)
@@ -33,7 +37,10 @@ def signatures() -> Iterator[Signature]:
     for source in FRACTIONAL:
         for target in INTEGRAL:
             kind = DUCKDB_TYPES[target]
-            yield from _both(source, target, f"CAST(trunc({{0}}) AS {kind})", f"TRY_CAST(trunc({{0}}) AS {kind})")
+            last = _BEYOND.get((source, target))
+            edge = f"CASE WHEN {{0}} = {last} THEN CAST({last - 1} AS {kind}) ELSE %s END" if last else "%s"
+            tried = edge % f"TRY_CAST(trunc({{0}}) AS {kind})"
+            yield from _both(source, target, edge % f"CAST(trunc({{0}}) AS {kind})", tried)
     yield from _both("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)", None, fails=False)
     yield from _both("BOOLEAN", "STRING", "CAST({0} AS VARCHAR)", None, fails=False)
     for target in INTEGRAL:
