@@ -33,6 +33,17 @@ QUERIES = {
     "FROM s GROUP BY sessionwindow('ss', 3), upper(k), i % 3",
     "guarded": "SELECT sum(v * 4611686018427387904) AS big, sum(CAST(k AS INT)) AS t, count(*) AS n FROM s "
     "GROUP BY tumblingwindow('ss', 5)",
+    "many": "SELECT year(d) AS y, sum(hour(ts)) AS h, sum(datediff(d, DATE '2024-01-01')) AS dd, "
+    "max(year(date_add(d, i))) AS da, max(ts + INTERVAL 90 MINUTES) AS t, sum(unix_millis(ts)) AS um, "
+    "max(date_trunc('WEEK', ts)) AS w, "
+    "max(concat(k, 'x')) AS c, sum(length(k)) AS l, max(replace(k, 'a', 'Σ')) AS r, sum(i % 7) AS m, "
+    "avg(coalesce(x, 0)) AS a, sum(CASE WHEN dec > 1 THEN 1 ELSE 0 END) AS p, count(*) AS n "
+    "FROM s WHERE k LIKE '%' OR v IN (1, 40) "
+    "GROUP BY tumblingwindow('ss', 5), year(d)",
+    "failing": "SELECT sum(i * i) AS a, sum(v % (v - 2)) AS b, max(CAST(k AS DOUBLE)) AS c, "
+    "sum(i + 2147483647) FILTER (WHERE v / (v - 1) > 0) AS d, max(floor(x / 10)) AS f, "
+    "max(floor(x)) FILTER (WHERE ok) AS g, count(*) AS n FROM s WHERE i - 4 >= 0 OR 1 / (v + 7) > 0 "
+    "GROUP BY tumblingwindow('ss', 5)",
     "typed": "SELECT d, dec, folder, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), d, dec, folder",
     "sliding": "SELECT k, sum(v) AS s, trigger_time FROM s GROUP BY slidingwindow('ss', 3, 1) OVER (PARTITION BY k), k",
 }
@@ -123,7 +134,7 @@ def comparable_record(record: dict[str, Any]) -> str:
 def test_both_ways_give_the_same(spark: SparkSession, data: Path, tmp_path: Path, name: str) -> None:
     instants = {"column": "ts", "type": "timestamp", "strict": True}
     numbers = {"column": "ms", "type": "unixtimestamp_ms", "strict": True}
-    time = instants if name in ("bare", "guarded", "sliding") else numbers
+    time = instants if name in ("bare", "guarded", "sliding", "many") else numbers
     found = run(spark, data, tmp_path, QUERIES[name], reader="columnar", time=time)
     wanted = run(spark, data, tmp_path, QUERIES[name], reader="spark", time=time)
     for part, other in zip(comparable(found), comparable(wanted), strict=True):
