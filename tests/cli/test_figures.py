@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 
 import pytest
 from rich.console import Console
@@ -73,7 +72,7 @@ def test_an_account_that_does_not_add_up_says_so() -> None:
 
 
 def test_results_are_printed_above_the_live_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((20, 24)))
+    monkeypatch.setenv("COLUMNS", "20")
     terminal = io.StringIO()
     lines = LiveLines(terminal)
     lines.show(["a line that is too long for it", "second"])

@@ -182,7 +182,15 @@ def _side_key(record: dict[str, Any]) -> Any:
 
 
 def _text(event: Values | None) -> str:
-    return json.dumps(event, default=str, sort_keys=True)
+    shown = event and {name: _as_json(value) for name, value in event.items()}
+    return json.dumps(shown, default=str, sort_keys=True)
+
+
+def _as_json(value: Any) -> Any:
+    """JSON has no NaN and no infinities: side records have their names."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def assert_identities_are_unique(run: Run) -> None:
