@@ -1,4 +1,4 @@
-"""Settings that hold for every test: how hypothesis searches, and which jars Spark starts with."""
+"""Settings for all tests: how hypothesis searches, which jars Spark starts with, which tests need Spark."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
@@ -19,3 +20,11 @@ CONNECTOR = sorted((Path(__file__).parents[1] / ".tools" / "kafka" / "connector"
 if CONNECTOR:
     jars = shlex.quote(",".join(map(str, CONNECTOR)))
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that takes a Spark session is marked `spark`, whether it says so or not."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
