@@ -9,12 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.docs.blocks import ROOT, blocks_of, chosen
 from tests.docs.test_blocks import commands, compare, write_file
-from windowpane.config import SparkSettings
-from windowpane.spark.session import create_session
 
 # These prepare a machine: the tests run in an environment that `make setup` has made.
 PREPARES = ("git clone", "make setup")
@@ -53,21 +50,24 @@ def run(command: str, folder: Path) -> str:
     return ran.stdout
 
 
+SESSION = """
+from windowpane.config import SparkSettings
+from windowpane.spark.session import create_session
+
+spark = create_session(SparkSettings(master="local[2]"))
+"""
+END = """
+for query in spark.streams.active:
+    query.processAllAvailable()
+    query.stop()
+"""
+
+
 @pytest.mark.spark
-def test_python_runs_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_runs_on_spark(tmp_path: Path) -> None:
+    """In a new process: relative paths are those of the folder in which Java was started."""
     shutil.copytree(ROOT / "examples" / "hot_items", tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "page"}
-    page = ROOT / "docs" / "python.md"
-    try:
-        for block in blocks_of(page):
-            if block.language == "python":
-                if "spark.readStream" in block.body:
-                    namespace["spark"] = create_session(SparkSettings(master="local[2]"))
-                exec(compile(block.body, str(block), "exec", dont_inherit=True), namespace)
-    finally:
-        if (spark := SparkSession.getActiveSession()) is not None:
-            for query in spark.streams.active:
-                query.processAllAvailable()
-                query.stop()
-            spark.stop()
+    bodies = [block.body for block in blocks_of(ROOT / "docs" / "python.md") if block.language == "python"]
+    code = [f"{SESSION}\n{body}" if "spark.readStream" in body else body for body in bodies]
+    (tmp_path / "page.py").write_text("\n".join([*code, END]), encoding="utf-8")
+    run("python page.py", tmp_path)

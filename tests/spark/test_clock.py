@@ -98,7 +98,7 @@ def test_a_setting_that_needs_the_clock_comes_later(
     later.fed = job.fed
     later.feed([{"ts": 5000}])
     assert [row["n"] for row in later.run(spark).all_rows] == [1]
-    assert "what does now (idle_timeout) is due only when rows come" in caplog.text
+    assert "idle_timeout takes effect only when rows arrive" in caplog.text
 
 
 def test_a_source_that_falls_silent_holds_nothing_back(spark: SparkSession, tmp_path: Path) -> None:

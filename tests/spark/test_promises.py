@@ -101,7 +101,8 @@ def test_other_shards_and_another_query_are_refused(tmp_path: Path) -> None:
 
 def test_a_route_to_reinject_cannot_come_or_go(tmp_path: Path) -> None:
     """Before Spark starts, which would say that the number of sources has changed."""
-    again = replace(TUMBLING, transform={"side_output": {"error": {"sink": "reinject"}}})
+    routes = {"error": {"sink": "reinject"}, "late": {"sink": "aside"}}
+    again = replace(TUMBLING, transform={"side_output": routes})
     first = Job(tmp_path, again).pipeline()
     first.checkpoint(first.plans[0]).claim(first.plans[0], 2)
     with pytest.raises(StateError, match="was made with a route to `reinject`") as refused:

@@ -358,9 +358,19 @@ class _Translator:
         if name == "date_trunc" and len(args) == 2 and isinstance(args[0], exp.Literal):
             unit = Translated("", f"'{args[0].name.upper()}'", constant=True)
             return self.use(node, name, [unit, self.typed(args[1])])
+        if name in _CASES and len(args) == 1:
+            return self.use(node, name, [self.typed(_within_cases(args[0]))])
         return self.use(node, name, [self.typed(arg) for arg in args])
 
 
+def _within_cases(node: exp.Expr) -> exp.Expr:
+    """Spark's optimizer makes `lower(s)` of `lower(upper(s))`, which differs: `upper` turns ß into SS."""
+    inner = node.unnest()
+    named = str(inner.name or inner.this).lower() if isinstance(inner, exp.Anonymous) else ""
+    return _within_cases(inner.expressions[0]) if named in _CASES and len(inner.expressions) == 1 else node
+
+
+_CASES = ("upper", "ucase", "lower", "lcase")
 _BOUNDED = {"repeat": 1_000, "substring": 2**31 - 1, "substr": 2**31 - 1, "date_add": 100_000, "dateadd": 100_000,
             "date_sub": 100_000}  # fmt: skip
 """How large a number that is written out may be."""
