@@ -17,6 +17,7 @@ from windowpane.config import SIDE_KINDS, SparkSettings
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import ConfigError, InternalError, WindowpaneError
 from windowpane.runtime.pipeline import Pipeline
+from windowpane.runtime.running import RunningPipeline
 from windowpane.spark.ledger import Entry
 from windowpane.spark.session import create_session
 from windowpane.temporary import temporary
@@ -136,13 +137,13 @@ def _run(golden: Golden, job: Pipeline, spark: SparkSession, folder: Path) -> di
             _write_push(golden, folder, step, number)
             number += 1
         if step.verb in ("restart", "end") or index == len(golden.steps) - 1:
-            _run_once(job, spark, drain=step.verb == "end")
+            finish(job.start(spark), drain=step.verb == "end")
     ledger = job.checkpoint(job.plans[0]).ledger
     return {batch: entry for batch in ledger.batch_ids() if (entry := ledger.read(batch)) is not None}
 
 
-def _run_once(job: Pipeline, spark: SparkSession, *, drain: bool) -> None:
-    running = job.start(spark)
+def finish(running: RunningPipeline, *, drain: bool) -> None:
+    """Wait until all input is processed. A failed query raises its error, and the checkpoint is free again."""
     try:
         running.wait()
     except BaseException:
