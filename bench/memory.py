@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.connectors.sinks import CallableSink
 from windowpane.runtime import Pipeline
-from windowpane.spark.ledger import Entry
 
 ALLOWED_GROWTH = 1.15
 KEYS = 10_000

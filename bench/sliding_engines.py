@@ -19,6 +19,7 @@ from bench.discard import Discard
 from bench.nexmark import settings
 from bench.nexmark.flink_tables import SETTINGS
 from bench.nexmark.on_flink import run_flink
+from windowpane.checkpoint.ledger import Entry
 from windowpane.connectors.sinks import Sink
 from windowpane.plan.build import Plan
 from windowpane.plan.logical import LogicalSink
@@ -27,7 +28,6 @@ from windowpane.plan.node import find
 from windowpane.plan.optimizer.share_inputs import share_inputs
 from windowpane.plan.physical import PhysicalStreamingAggregation
 from windowpane.runtime import Pipeline
-from windowpane.spark.ledger import Entry
 
 KEYS, PER_SECOND = 1_000, 20_000
 SCHEMA = "auction BIGINT, price BIGINT, ts TIMESTAMP"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.runtime.running import RunningPipeline
-from windowpane.spark.ledger import Entry
 
 Ticks = list[tuple[float, int]]
 """When each micro-batch ended, and the rows it took."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.cli.profile import WARM_UP, Profile
-from windowpane.spark.ledger import Entry
 
 
 def entry(number: int, **spent: float) -> Entry:

@@ -12,15 +12,15 @@ import pytest
 from rich.table import Table
 from typer.testing import CliRunner
 
+from windowpane.checkpoint.outbox import Outbox
+from windowpane.checkpoint.resetting import OURS
+from windowpane.checkpoint.transform import Checkpoint, RunLock
 from windowpane.cli.app import app
 from windowpane.cli.reset import Reset
 from windowpane.config import load_pipeline
 from windowpane.connectors.tables import table_console
 from windowpane.errors import StateError
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.checkpoint import Checkpoint, RunLock
-from windowpane.runtime.resetting import OURS
-from windowpane.spark.outbox import Outbox
 
 PIPELINE = """
 [streams.s]

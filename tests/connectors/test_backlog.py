@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from windowpane.checkpoint.offset_log import batch_files
 from windowpane.config import Stream, parse_stream
 from windowpane.connectors.backlog import Backlog, FileShare, left_behind
 from windowpane.connectors.limits import FILE_BYTES, KAFKA_RECORDS, Limits, is_movable, limit_text
-from windowpane.connectors.planned import batch_files
 
 KAFKA = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t"}
 

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from windowpane.checkpoint.outbox import Outbox, Waiting
+from windowpane.checkpoint.reinjection import Reinjection
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
-from windowpane.spark.outbox import Outbox, Waiting
-from windowpane.spark.reinjection import Reinjection
 from windowpane.spark.side_output import SideOutput
 from windowpane.spark.unpacking import SideDocuments
 

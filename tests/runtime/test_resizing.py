@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import parse_pipeline
 from windowpane.connectors.limits import FILE_BYTES, KAFKA_RECORDS, Limits
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.resizing import SIZE_FILE, Resizing, resizing
 
 FILES = {"format": "json", "path": "in", "schema": "k STRING", "options": {}}

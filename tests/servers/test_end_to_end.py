@@ -29,7 +29,7 @@ KILLED_BEFORE_ITS_LEDGER_ENTRY = """
 import json, os, signal, sys
 from pathlib import Path
 from windowpane.runtime import Pipeline
-from windowpane.spark.ledger import Ledger
+from windowpane.checkpoint.ledger import Ledger
 
 write = Ledger.write
 def killed(self, entry):

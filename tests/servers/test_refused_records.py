@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.servers.world import Broker, Database
+from windowpane.checkpoint.outbox import Outbox, Waiting
 from windowpane.connectors.kafka import KafkaSink
 from windowpane.connectors.postgres import PostgresSink
 from windowpane.connectors.sinks import Sink
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
-from windowpane.spark.outbox import Outbox, Waiting
 from windowpane.spark.side_output import side_batches
 from windowpane.spark.unpacking import SideDocuments
 

@@ -17,9 +17,9 @@ from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
 from scripts.servers import Kafka, Postgres
+from windowpane.checkpoint.ledger import Entry
 from windowpane.connectors.sinks import MemorySink, Sink
 from windowpane.runtime import Pipeline, RunningPipeline
-from windowpane.spark.ledger import Entry
 
 _numbers = itertools.count()
 

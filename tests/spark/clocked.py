@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import Job, Outcome, Query, Rows, _plain
+from windowpane.checkpoint.ledger import Entry
 from windowpane.runtime import RunningPipeline
-from windowpane.spark.ledger import Entry
 from windowpane.time import to_datetime
 
 TICKING = {"trigger": "200ms"}

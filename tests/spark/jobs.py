@@ -14,10 +14,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline, RunningPipeline
 from windowpane.runtime.golden_spark import finish as finish  # noqa: PLC0414  # tests take it from here
-from windowpane.spark.ledger import Entry
 from windowpane.testing import Harness
 
 Rows = Sequence[Mapping[str, Any]]

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
+from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Frame, Rows
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.spark.far import Shard
-from windowpane.spark.ledger import Entry, Ledger
 from windowpane.spark.near import BEFORE, CLOCK, NearStage
 from windowpane.spark.placing import by_place
 from windowpane.spark.splitting import split_stages

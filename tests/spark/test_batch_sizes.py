@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import EVENT_TIME, FIRST_FILE_TIME, write_json
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.status import read_status
 from windowpane.connectors.limits import FILE_BYTES
 from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline, RunningPipeline, sizing
 from windowpane.runtime.resizing import SIZE_FILE
-from windowpane.runtime.status import read_status
-from windowpane.spark.ledger import Entry
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.jobs import Job, Query, finish
 from tests.spark.test_queries import LAG, SCHEMA
+from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.outbox import Outbox
+from windowpane.checkpoint.status import read_status
+from windowpane.checkpoint.transform import RunLock
 from windowpane.connectors.sinks import CallableSink
 from windowpane.errors import StateError, WindowpaneError
 from windowpane.runtime import Pipeline
-from windowpane.runtime.checkpoint import RunLock
-from windowpane.runtime.control import Requests
 from windowpane.runtime.inspection import describe_checkpoint, ledger_entries
 from windowpane.runtime.resizing import resizing
-from windowpane.runtime.status import read_status
-from windowpane.spark.outbox import Outbox
 
 pytestmark = pytest.mark.spark
 

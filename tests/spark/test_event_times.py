@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import finish
+from windowpane.checkpoint.ledger import Entry
 from windowpane.connectors.sinks import MemorySink
 from windowpane.errors import PlanError
 from windowpane.plan.eventtime import EventtimeParser, EventtimeTypes, builtin_types
 from windowpane.runtime import Pipeline
-from windowpane.spark.ledger import Entry
 
 pytestmark = pytest.mark.spark
 

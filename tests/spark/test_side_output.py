@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.jobs import KINDS, Job, Outcome, Query, assert_same, counted, finish, in_harness, run_together
 from tests.spark.test_queries import LAG, SCHEMA, made_rows
+from windowpane.checkpoint.status import read_status
 from windowpane.connectors.sinks import CallableSink
 from windowpane.runtime import Pipeline
-from windowpane.runtime.status import read_status
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import FIRST_FILE_TIME, Outcome, finish
-from windowpane.connectors.damage import GONE
 from windowpane.connectors.sinks import MemorySink, SinkBatch
+from windowpane.connectors.unreadable_files import GONE
 from windowpane.errors import SinkError, WindowpaneError
 from windowpane.runtime import Pipeline
 

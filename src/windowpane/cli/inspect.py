@@ -13,13 +13,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.cli.figures import MEANINGS, instant, proof, table_width, text_width
 from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
-from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.location import folder_of_file
-from windowpane.spark.ledger import Entry
 
 SHOWN_WINDOWS = 40
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from windowpane.spark.ledger import Entry
+from windowpane.checkpoint.ledger import Entry
 
 WARM_UP = 2
 """Micro-batches at the start that are left out: workers start, and the JVM compiles."""

@@ -10,10 +10,10 @@ import threading
 import time
 from typing import Any, TextIO
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.cli.figures import status_line
 from windowpane.cli.live import Above, LiveLines
 from windowpane.runtime.status import Board, describe_entry
-from windowpane.spark.ledger import Entry
 
 LINES_EVERY_SECONDS = 10.0
 

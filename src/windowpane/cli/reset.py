@@ -9,11 +9,11 @@ from pathlib import Path
 
 import typer
 
+from windowpane.checkpoint.resetting import remove_checkpoint, undelivered
+from windowpane.checkpoint.transform import Checkpoint, RunLock
 from windowpane.cli.status import checkpoint_folder
 from windowpane.errors import ConfigError
 from windowpane.runtime import inspection
-from windowpane.runtime.checkpoint import Checkpoint, RunLock
-from windowpane.runtime.resetting import remove_checkpoint, undelivered
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.transform import Checkpoint, open_plans
 from windowpane.cli.figures import accounting_table
 from windowpane.cli.profile import Profile
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
@@ -19,16 +21,14 @@ from windowpane.connectors.tables import table_console
 from windowpane.errors import ConfigError
 from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.checkpoint import Checkpoint, open_plans
-from windowpane.runtime.control import Requests
 from windowpane.runtime.location import pipeline_folder
 from windowpane.runtime.signals import StopSignals, stop_signals
 from windowpane.runtime.status import Board, named
 
 if TYPE_CHECKING:
+    from windowpane.checkpoint.ledger import Entry
     from windowpane.runtime.pipeline import Pipeline
     from windowpane.runtime.supervision import Outcome
-    from windowpane.spark.ledger import Entry
 
 
 @dataclass(frozen=True)

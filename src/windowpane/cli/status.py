@@ -7,15 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from windowpane.checkpoint.control import Request, ask
+from windowpane.checkpoint.status import STATUS_FILE, read_status
+from windowpane.checkpoint.transform import RunLock
 from windowpane.cli.figures import MEANINGS, SECOND_US, instant, lag, proof
 from windowpane.config import find_pipeline
 from windowpane.connectors.limits import limit_text
 from windowpane.durable import corrupt
 from windowpane.errors import StateError
-from windowpane.runtime.checkpoint import RunLock
-from windowpane.runtime.control import Request, ask
 from windowpane.runtime.location import folder_of_file
-from windowpane.runtime.status import STATUS_FILE, read_status
 
 STALE_SECONDS = 30
 _ENDED = {

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from windowpane.checkpoint import offset_log
 from windowpane.config import Stream
-from windowpane.connectors import planned
 from windowpane.connectors.limits import FILE_BYTES, FILES, KAFKA_RECORDS, Limits, is_movable
 from windowpane.sql import KAFKA
 
@@ -81,10 +81,10 @@ class Backlog:
 
     def _of_files(self, batch_id: int) -> dict[int, Share]:
         found: dict[int, Share] = {}
-        when = planned.planned_ms(self.checkpoint, batch_id)
+        when = offset_log.planned_ms(self.checkpoint, batch_id)
         fixed = [*self._fixed_folders(), f"{self.queue.absolute()}/"]
-        for source, files in planned.planned_files(self.checkpoint, batch_id).items():
-            if files and not any(planned.is_under(files[0].path, folder) for folder in fixed):
+        for source, files in offset_log.planned_files(self.checkpoint, batch_id).items():
+            if files and not any(offset_log.is_under(files[0].path, folder) for folder in fixed):
                 known = [size for file in files if (size := _bytes(file.path)) is not None]
                 whole = sum(known) if len(known) == len(files) else None
                 oldest = min(file.modified_ms for file in files)
@@ -94,15 +94,17 @@ class Backlog:
     def _of_kafka(self, batch_id: int) -> dict[int, Share]:
         if not any(stream.format == KAFKA and self._moves(stream) for stream in self.streams.values()):
             return {}
-        records = planned.planned_records(self.checkpoint, batch_id)
-        known, fixed = planned.offsets(self.checkpoint, batch_id), self._fixed_topics()
+        records = offset_log.planned_records(self.checkpoint, batch_id)
+        known, fixed = offset_log.offsets(self.checkpoint, batch_id), self._fixed_topics()
         return {
-            source: RecordShare(count) for source, count in records.items() if not planned.topics(known[source]) & fixed
+            source: RecordShare(count)
+            for source, count in records.items()
+            if not offset_log.topics(known[source]) & fixed
         }
 
     def _fixed_folders(self) -> list[str]:
         fixed = [stream for stream in self.streams.values() if stream.format in FILES and not self._moves(stream)]
-        return [planned.folder_of(stream.path, self.base) for stream in fixed if stream.path is not None]
+        return [offset_log.folder_of(stream.path, self.base) for stream in fixed if stream.path is not None]
 
     def _fixed_topics(self) -> set[str]:
         fixed = [stream for stream in self.streams.values() if stream.format == KAFKA and not self._moves(stream)]
@@ -119,7 +121,7 @@ def left_behind(shares: Shares, then: Shares, limits: Limits) -> float | None:
 
 
 def _bytes(address: str) -> int | None:
-    path = planned.local_path(address)
+    path = offset_log.local_path(address)
     try:
         return None if path is None else Path(path).stat().st_size
     except OSError:  # gone, or not to be seen from here: an executor's own folder, for one

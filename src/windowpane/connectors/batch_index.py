@@ -15,10 +15,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.offset_log import is_under, planned_files
 from windowpane.config import Stream
-from windowpane.connectors.damage import GONE, stream_of
-from windowpane.connectors.planned import is_under, planned_files
 from windowpane.connectors.sources import EXACTLY, Reading
+from windowpane.connectors.unreadable_files import GONE, stream_of
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.config import SIDE_KINDS, SparkSettings
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import ConfigError, InternalError, WindowpaneError
 from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.running import RunningPipeline
-from windowpane.spark.ledger import Entry
 from windowpane.spark.session import create_session
 from windowpane.temporary import temporary
 from windowpane.testing.golden_compare import Difference, compare

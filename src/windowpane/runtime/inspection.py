@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.transform import PLAN_FILE, Checkpoint
 from windowpane.connectors.limits import Limits
 from windowpane.errors import StateError, nearest
-from windowpane.runtime.checkpoint import PLAN_FILE, Checkpoint
 from windowpane.runtime.status import named
-from windowpane.spark.ledger import Entry
 
 if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.plan.build import Plan
-from windowpane.spark.ledger import Entry
 
 _log = logging.getLogger("windowpane.run")
 

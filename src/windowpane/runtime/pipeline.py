@@ -11,6 +11,9 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.transform import Checkpoint, RunLock, open_plans
 from windowpane.config import (
     PipelineConfig,
     Retry,
@@ -20,19 +23,17 @@ from windowpane.config import (
     parse_pipeline,
 )
 from windowpane.connectors.batch_index import BatchIndex
-from windowpane.connectors.damage import damaged_files
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
+from windowpane.connectors.unreadable_files import damaged_files
 from windowpane.errors import ConfigError, WindowpaneError
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import missing_paths, plan_pipeline
-from windowpane.runtime.checkpoint import Checkpoint, RunLock, open_plans
-from windowpane.runtime.control import Requests
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import open_folder, pipeline_folder
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
@@ -44,7 +45,6 @@ from windowpane.runtime.status import Board
 from windowpane.runtime.transform import RunningTransform
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow, build_dataflow
-from windowpane.spark.ledger import Entry
 from windowpane.spark.session import create_session
 from windowpane.spark.side_output import SideOutput
 

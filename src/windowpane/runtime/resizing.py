@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import PipelineConfig
 from windowpane.connectors.backlog import Backlog, Shares, left_behind
 from windowpane.connectors.limits import FILES, Limits, is_movable, limit_text
 from windowpane.durable import read_object, write_whole
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
-from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.sizing import BatchSizing
 from windowpane.sql import KAFKA
 

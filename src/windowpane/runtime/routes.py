@@ -8,6 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.outbox import Outbox
+from windowpane.checkpoint.reinjection import Reinjection
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route, SideKind
 from windowpane.config import Sink as SinkSettings
 from windowpane.connectors.console import ConsoleSink
@@ -18,10 +21,7 @@ from windowpane.connectors.sinks import MemorySink, Sink, SparkFormatSink
 from windowpane.connectors.sources import resolved
 from windowpane.errors import ConfigError, nearest
 from windowpane.plan.build import Plan
-from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.spark.channels import SideChannel
-from windowpane.spark.outbox import Outbox
-from windowpane.spark.reinjection import Reinjection
 from windowpane.spark.side_output import SideOutput, side_batches
 from windowpane.spark.unpacking import SideDocuments
 

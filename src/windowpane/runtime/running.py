@@ -8,12 +8,12 @@ import time
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.transform import RunLock
 from windowpane.observe.endpoint import MetricsEndpoint
-from windowpane.runtime.checkpoint import RunLock
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.status import Board
 from windowpane.runtime.transform import RunningTransform
-from windowpane.spark.ledger import Entry
 
 _POLL_SECONDS = 0.25
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.checkpoint.reinjection import queue_folder
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
-from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.spark.dataflow import Sources
-from windowpane.spark.reinjection import queue_folder
 from windowpane.sql import KAFKA
 
 

@@ -9,28 +9,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from types import NoneType
 from typing import Any, Literal, TypeAlias
 
-from windowpane.durable import Shape, read_object, write_whole
-from windowpane.spark.ledger import Entry
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.status import STATUS_FILE
+from windowpane.durable import write_whole
 
 FORMAT = 1
-STATUS_FILE = "status.json"
 REFRESH_SECONDS = 2.0
 RATE_SECONDS = 10.0
 """Rows per second are taken over this long."""
 
 State: TypeAlias = Literal["starting", "running", "draining", "stopped", "finished", "failed"]
-
-_SHAPE: Shape = {
-    "state": str,
-    "pid": int,
-    "started_us": int,
-    "updated_us": int,
-    "transforms": dict,
-    "error": (dict, NoneType),
-}
 
 
 class Board:
@@ -131,11 +121,6 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
 def named(counts: dict[str, int]) -> dict[str, int]:
     """Counts by the names of the accounting identity; `in` is a keyword in Python alone."""
     return {name.rstrip("_"): count for name, count in counts.items()}
-
-
-def read_status(folder: Path) -> dict[str, Any] | None:
-    """What was last written, None when nothing has ever run here."""
-    return read_object(folder / STATUS_FILE, _SHAPE, "remove it: the next start writes it anew")
 
 
 def _now_us() -> int:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from windowpane.runtime.control import Requests
+from windowpane.checkpoint.control import Requests
 from windowpane.runtime.running import RunningPipeline
 
 Outcome: TypeAlias = Literal["exhausted", "drained", "stopped"]

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import Trigger
 from windowpane.connectors.batch_index import BatchIndex
-from windowpane.connectors.damage import GONE, is_damage, reading_around_damage
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import EXACTLY, Reading
+from windowpane.connectors.unreadable_files import GONE, is_damage, reading_around_damage
 from windowpane.plan.build import Plan
-from windowpane.runtime.checkpoint import Checkpoint
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.resizing import Resizing
 from windowpane.spark.batch import BatchRunner

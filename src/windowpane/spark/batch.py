@@ -16,13 +16,13 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.checkpoint.ledger import Entry, Ledger, add_totals
+from windowpane.checkpoint.reinjection import Round
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
 from windowpane.spark.gathering import Gathered, Gathering
-from windowpane.spark.ledger import Entry, Ledger, add_totals
 from windowpane.spark.near import BEFORE
 from windowpane.spark.outputs import ResultFrame
-from windowpane.spark.reinjection import Round
 from windowpane.spark.reports import Reports
 from windowpane.spark.side_output import SideOutput
 from windowpane.spark.unpacking import SideDocuments

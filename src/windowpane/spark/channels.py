@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import pyarrow.compute as pc
 
+from windowpane.checkpoint.outbox import Outbox, Waiting
 from windowpane.connectors.refusals import refuses_record
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.durable import write_whole
 from windowpane.errors import StateError, gist
-from windowpane.spark.outbox import Outbox, Waiting
 from windowpane.spark.unpacking import SideDocuments
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)

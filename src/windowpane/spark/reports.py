@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
 from windowpane.core.wire import unpack_frames
-from windowpane.spark.ledger import Entry
 from windowpane.spark.near import FUTURE, NUMBERED, REINJECTED, TIMES
 from windowpane.spark.spending import seconds
 

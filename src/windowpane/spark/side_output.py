@@ -9,10 +9,10 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.checkpoint.outbox import Waiting
+from windowpane.checkpoint.reinjection import Reinjection, Round
 from windowpane.connectors.sinks import SinkBatch
 from windowpane.spark.channels import LAST_TRIES, Build, SideChannel
-from windowpane.spark.outbox import Waiting
-from windowpane.spark.reinjection import Reinjection, Round
 from windowpane.spark.unpacking import SideDocuments
 
 SETTLE_SECONDS = 60.0

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from windowpane.checkpoint.status import read_status
+from windowpane.checkpoint.transform import RunLock
 from windowpane.durable import read_object, write_whole, writing
 from windowpane.errors import StateError
-from windowpane.runtime.checkpoint import RunLock
-from windowpane.runtime.status import read_status
 
 Request: TypeAlias = Literal["drain", "stop"]
 REQUEST_FILE = "control.json"

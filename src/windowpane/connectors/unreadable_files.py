@@ -15,9 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.offset_log import batch_files, folder_of, is_under, local_path
 from windowpane.config import Stream
 from windowpane.connectors.limits import FILES
-from windowpane.connectors.planned import batch_files, folder_of, is_under, local_path
 from windowpane.errors import gist
 
 _READ_FAILED = "FAILED_READ_FILE"

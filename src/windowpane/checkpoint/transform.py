@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from windowpane.connectors.planned import planned_ms
+from windowpane.checkpoint.agreement import check_agreement, last_id, run_id
+from windowpane.checkpoint.ledger import Ledger
+from windowpane.checkpoint.offset_log import planned_ms
+from windowpane.checkpoint.reinjection_check import check_waiting
 from windowpane.durable import read_object, remove_drafts, write_whole, writing
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
-from windowpane.runtime.agreement import check_agreement, last_id, run_id
-from windowpane.runtime.waiting_rows import check_waiting
-from windowpane.spark.ledger import Ledger
 
 FORMAT = 1
 PLAN_FILE = "plan.json"

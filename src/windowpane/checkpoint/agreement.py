@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from windowpane.checkpoint.ledger import KEPT, Ledger
 from windowpane.durable import corrupt, read_object
-from windowpane.spark.ledger import KEPT, Ledger
 
 _VERSION = re.compile(r"v\d+")
 _GONE = "it is gone, and there is state beside it"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from windowpane import durable
+from windowpane.checkpoint.agreement import check_agreement
+from windowpane.checkpoint.ledger import Entry, Ledger
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
-from windowpane.runtime.agreement import check_agreement
-from windowpane.runtime.checkpoint import Checkpoint
-from windowpane.spark.ledger import Entry, Ledger
 
 COUNTS = {"in_": 3, "buffered": 0}
 

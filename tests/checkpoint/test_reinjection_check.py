@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.test_agreement import as_folder, entry
+from tests.checkpoint.test_agreement import as_folder, entry
+from windowpane.checkpoint.ledger import Ledger
+from windowpane.checkpoint.reinjection_check import check_waiting
 from windowpane.errors import StateError
-from windowpane.runtime.waiting_rows import check_waiting
-from windowpane.spark.ledger import Ledger
 
 LINE = '{"v":1,"_shard":"s/0","_reinjections":1}\n'
 

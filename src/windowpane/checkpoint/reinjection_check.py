@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from windowpane.connectors.planned import read_files
+from windowpane.checkpoint.ledger import Ledger
+from windowpane.checkpoint.offset_log import read_files
 from windowpane.core import columns as c
 from windowpane.durable import corrupt
-from windowpane.spark.ledger import Ledger
 
 _LINE = re.compile(rb'\{.*,"' + re.escape(c.REINJECTIONS).encode() + rb'":\d+\}')
 

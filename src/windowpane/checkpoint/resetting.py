@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 
-from windowpane.runtime.checkpoint import Checkpoint
-from windowpane.spark.outbox import Outbox
+from windowpane.checkpoint.outbox import Outbox
+from windowpane.checkpoint.transform import Checkpoint
 
 OURS = ("finished.json", "batch-size.json", "spark", "ledger", "outbox", "reinject", "damaged", "plan.json")
 """In the order of removal: a folder is known by its plan.json, so a reset that is cut short can be repeated."""

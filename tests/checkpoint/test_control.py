@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from windowpane.checkpoint.control import REQUEST_FILE, Requests, ask
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.status import read_status
+from windowpane.checkpoint.transform import RunLock
 from windowpane.errors import StateError
-from windowpane.runtime.checkpoint import RunLock
-from windowpane.runtime.control import REQUEST_FILE, Requests, ask
-from windowpane.runtime.status import RATE_SECONDS, Board, read_status
-from windowpane.spark.ledger import Entry
+from windowpane.runtime.status import RATE_SECONDS, Board
 
 COUNTS = {"in_": 30, "aggregated": 29, "filtered": 0, "late": 1, "error": 0}
 
