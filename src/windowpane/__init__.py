@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from windowpane.core.accumulators import UserAggregate as Aggregate
     from windowpane.core.accumulators import register as register_aggregate
     from windowpane.errors import WindowpaneError
-    from windowpane.plan import eventtime
+    from windowpane.plan.eventtime import types as eventtime
     from windowpane.runtime.dataframe import sql
     from windowpane.runtime.pipeline import Pipeline
     from windowpane.testing import Harness
@@ -38,7 +38,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "Pipeline": ("windowpane.runtime.pipeline", "Pipeline"),
     "Sink": ("windowpane.connectors.sinks", "Sink"),
     "WindowpaneError": ("windowpane.errors", "WindowpaneError"),
-    "eventtime": ("windowpane.plan.eventtime", None),
+    "eventtime": ("windowpane.plan.eventtime.types", None),
     "register_aggregate": ("windowpane.core.accumulators", "register"),
 }
 """Where each name lives, None for a module as such."""

@@ -25,7 +25,7 @@ from windowpane.cli.app import app
 from windowpane.config import parse_options, parse_pipeline, parse_stream, parse_table
 from windowpane.core.accumulators import registry
 from windowpane.plan.build import plan_query
-from windowpane.plan.eventtime import EVENTTIME_TYPES
+from windowpane.plan.eventtime.types import EVENTTIME_TYPES
 from windowpane.plan.pipeline import stream_catalog
 from windowpane.sql import bind
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windowpane.errors import PlanError
-from windowpane.plan import eventtime
-from windowpane.plan.eventtime import EventtimeParser, builtin_types
+from windowpane.plan.eventtime import types as eventtime
+from windowpane.plan.eventtime.types import EventtimeParser, builtin_types
 from windowpane.testing import Harness
 
 FAILED = object()

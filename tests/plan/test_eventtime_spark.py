@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from windowpane.plan.eventtime import builtin_types
+from windowpane.plan.eventtime.types import builtin_types
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from windowpane.core import columns as c
 from windowpane.core import rows
 from windowpane.core.frames import SideRows
 from windowpane.core.side import side_batch
-from windowpane.plan.steps import SOURCE_TIME, EventTimeColumn, EventTimes
+from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimeColumn, EventTimes
 from windowpane.spark.originals import with_events
 from windowpane.spark.scan_projection import Projection
 from windowpane.spark.scan_records import MessageReader

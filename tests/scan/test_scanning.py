@@ -13,8 +13,8 @@ from windowpane.config import parse_pipeline
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
+from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.plan.steps import EventTimeColumn, EventTimes
 from windowpane.spark.scan_files import FileReader
 from windowpane.spark.scan_projection import Projection
 from windowpane.spark.scanning import Scan

@@ -17,7 +17,7 @@ from tests.spark.jobs import finish
 from windowpane.checkpoint.ledger import Entry
 from windowpane.connectors.sinks import MemorySink
 from windowpane.errors import PlanError
-from windowpane.plan.eventtime import EventtimeParser, EventtimeTypes, builtin_types
+from windowpane.plan.eventtime.types import EventtimeParser, EventtimeTypes, builtin_types
 from windowpane.runtime import Pipeline
 
 pytestmark = pytest.mark.spark

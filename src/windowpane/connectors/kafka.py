@@ -24,8 +24,8 @@ from windowpane.connectors.sinks import (
 )
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan_sources import several_topics
-from windowpane.plan.steps import SOURCE_TIME
 from windowpane.sql import parse_schema, with_kafka_metadata
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"

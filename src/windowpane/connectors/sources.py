@@ -18,8 +18,8 @@ from windowpane.connectors.records import PLACE
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
-from windowpane.plan.chain import STAMPING_FORMATS
-from windowpane.plan.steps import SOURCE_TIME
+from windowpane.plan.eventtime.resolution import STAMPING_FORMATS
+from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.sql import KAFKA
 
 TEXT_FILES = ("json", "csv")

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.plan import logical
-from windowpane.plan.chain import resolve_chains
 from windowpane.plan.context import PlanContext
-from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.eventtime.resolution import resolve_chains
+from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
+from windowpane.plan.eventtime.timing import Timing, resolve_timing
+from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
@@ -17,8 +19,6 @@ from windowpane.plan.parts import SideRoute
 from windowpane.plan.physical import PhysicalWatermark
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, side_notes
-from windowpane.plan.steps import PROCESSING_TIME, TimeChains
-from windowpane.plan.timing import Timing, resolve_timing
 from windowpane.sql import SessionFacts
 from windowpane.sql.query import BoundQuery, StreamRef
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError, Span
-from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.sql.query import BoundQuery, StreamRef
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windowpane.plan.describe import describe_columns, describe_emit, describe_order
+from windowpane.plan.eventtime.steps import TimeStep
+from windowpane.plan.eventtime.timing import TimeMode
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.parts import SideRoute, describe_output
-from windowpane.plan.steps import TimeStep
-from windowpane.plan.timing import TimeMode
 from windowpane.sql.query import AggregateCall, Column, Emit, Expr, GroupKey, OrderKey, Output, StaticJoin, Window
 from windowpane.time import format_duration
 

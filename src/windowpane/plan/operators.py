@@ -28,8 +28,8 @@ from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeW
 from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec, Count, Session, Sliding, State
 from windowpane.plan import parts, physical
+from windowpane.plan.eventtime.steps import time_source
 from windowpane.plan.node import PlanNode, find, walk
-from windowpane.plan.steps import time_source
 from windowpane.sql.query import Emit
 
 

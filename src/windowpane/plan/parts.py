@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from windowpane.core.windows import WindowSpec
 from windowpane.plan.describe import describe_emit
+from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import Properties, shown
-from windowpane.plan.timing import LateRule
 from windowpane.sql.query import Emit, Expr, Output
 from windowpane.time import format_duration
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from windowpane.plan.describe import describe_columns, describe_limit, describe_order
+from windowpane.plan.eventtime.steps import TimeStep
+from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.parts import (
     Aggregation,
@@ -20,8 +22,6 @@ from windowpane.plan.parts import (
     describe_output,
     labels,
 )
-from windowpane.plan.steps import TimeStep
-from windowpane.plan.timing import LateRule
 from windowpane.sql.query import Column, Expr, OrderKey, Output, StaticJoin
 from windowpane.time import format_duration
 

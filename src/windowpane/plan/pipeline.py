@@ -9,7 +9,7 @@ from pathlib import Path
 from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.build import Plan, plan_query
-from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, SessionFacts, bind, parse_schema, with_kafka_metadata
 
 

@@ -14,11 +14,11 @@ from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
 from windowpane.plan import physical
 from windowpane.plan.evaluation import conditions_of, translate_under
+from windowpane.plan.eventtime.scan_times import scan_times
+from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimes
 from windowpane.plan.guard import blame_order, guard_of, in_words
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.scan_sources import ARROW, FORMATS, Refused, scan_columns, several_topics
-from windowpane.plan.scan_times import scan_times
-from windowpane.plan.steps import SOURCE_TIME, EventTimes
 from windowpane.sql import KAFKA, SessionFacts, translate_expression
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow

@@ -6,7 +6,7 @@ from windowpane.config import REINJECT, SideKind
 from windowpane.errors import nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
-from windowpane.plan.timing import Timing
+from windowpane.plan.eventtime.timing import Timing
 from windowpane.sql.query import Expr, GroupKey
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windowpane.plan.build import Plan
+from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalEventTime, LogicalSink, LogicalSource
 from windowpane.plan.node import find, walk
 from windowpane.plan.parts import SideRoute
-from windowpane.plan.steps import TimeStep
 from windowpane.sql.query import BoundQuery, Emit
 from windowpane.time import format_duration
 

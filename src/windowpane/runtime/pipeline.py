@@ -32,7 +32,7 @@ from windowpane.errors import ConfigError, WindowpaneError
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
-from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import open_folder, pipeline_folder

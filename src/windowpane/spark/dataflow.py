@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.plan.build import Plan
+from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan import ColumnarScan
-from windowpane.plan.steps import SOURCE_TIME
 from windowpane.spark.event_times import NOW
 from windowpane.spark.far import OUTPUT, FarStage
 from windowpane.spark.inputs import InputFrame

@@ -17,9 +17,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 from windowpane.core import columns as c
 from windowpane.core.side import SHOWN
 from windowpane.errors import PlanError, gist
-from windowpane.plan.eventtime import ArrowParser, EventtimeParser, EventtimeTypes
+from windowpane.plan.eventtime.steps import TimeStep
+from windowpane.plan.eventtime.types import ArrowParser, EventtimeParser, EventtimeTypes
 from windowpane.plan.guard import in_words
-from windowpane.plan.steps import TimeStep
 from windowpane.spark.envelope import fallible, is_ansi, tried
 from windowpane.spark.python_functions import shielded
 from windowpane.sql import error_guard

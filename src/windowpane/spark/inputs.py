@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from windowpane.core import columns as c
 from windowpane.errors import InternalError
 from windowpane.plan import physical
-from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.plan.eventtime.steps import SOURCE_TIME, TimeStep, time_source
+from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.guard import details, errors_where, projection_detail, projection_error, types_of
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import falls_back_to_clock, time_sources
-from windowpane.plan.steps import SOURCE_TIME, TimeStep, time_source
 from windowpane.spark.envelope import Envelope, install
 from windowpane.spark.event_times import NOW, TimeExpressions
 from windowpane.spark.near import CLOCK

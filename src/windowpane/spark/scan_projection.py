@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.side import DECODE, SHOWN
 from windowpane.plan.evaluation import told_of
+from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes
 from windowpane.plan.eventtime_iso import parse_iso8601
-from windowpane.plan.steps import EventTimeColumn, EventTimes
 
 _CLOCK = c.TIME_SOURCES.index("processing_time")
 _TIME_ERROR, _TIME_DETAIL = "_time_error", "_time_detail"

@@ -17,7 +17,7 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.side import DECODE
-from windowpane.plan.steps import SOURCE_TIME
+from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.spark.originals import SourceRows
 from windowpane.spark.scan_projection import Projection
 

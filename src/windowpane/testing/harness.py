@@ -20,7 +20,7 @@ from windowpane.core.operators.intake import Intake
 from windowpane.core.side import Key
 from windowpane.errors import ConfigError, StateError, nearest
 from windowpane.plan.build import Plan, plan_query
-from windowpane.plan.eventtime import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.operators import build_operators, find_aggregation
 from windowpane.plan.pipeline import source_schema
 from windowpane.sql import Catalog, bind, parse_schema

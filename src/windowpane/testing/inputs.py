@@ -15,12 +15,12 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.errors import InternalError, PlanError
 from windowpane.plan import physical
 from windowpane.plan.evaluation import EVALUATION_ERROR, conditions_of
-from windowpane.plan.eventtime import EventtimeTypes
+from windowpane.plan.eventtime.steps import TimeStep
+from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.eventtime_numbers import ParsedTimes
 from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import row_aliases
-from windowpane.plan.steps import TimeStep
 from windowpane.sql.query import Relation
 from windowpane.testing.decode import Decoded
 from windowpane.testing.expressions import ROW, Expressions

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from windowpane.errors import PlanError, nearest
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
+from windowpane.plan.eventtime.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
 from windowpane.plan.guard import guard_of
-from windowpane.plan.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
 from windowpane.sql import expression_problem
 from windowpane.sql.query import Column, Expr, StreamRef
 

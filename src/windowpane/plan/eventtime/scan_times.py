@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windowpane.core.columns import TIME_SOURCES
+from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes, TimeStep, time_source
 from windowpane.plan.scan_sources import Refused
-from windowpane.plan.steps import EventTimeColumn, EventTimes, TimeStep, time_source
 from windowpane.sql.types import INTEGRAL
 
 _UNITS_US = {"unixtimestamp_s": 1_000_000, "unixtimestamp_ms": 1_000, "unixtimestamp_us": 1}
