@@ -14,8 +14,8 @@ from windowpane.plan.eventtime.timing import Timing, resolve_timing
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode, find
+from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
-from windowpane.plan.parts import SideRoute
 from windowpane.plan.physical import PhysicalWatermark
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, side_notes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.plan.parts import InputColumn
+from windowpane.plan.node_fields import InputColumn
 from windowpane.sql import SessionFacts, Translated, translate_expression
 
 EVALUATION_ERROR = "evaluation_error"

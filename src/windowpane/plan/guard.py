@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from windowpane.plan.parts import InputColumn
+from windowpane.plan.node_fields import InputColumn
 from windowpane.sql import error_guard
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Column, Expr, GroupKey
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalFilter, LogicalRows, LogicalWindow
 from windowpane.plan.node import PlanNode, walk
-from windowpane.plan.parts import ColumnUse, InputColumn, PhysicalCall, Role
+from windowpane.plan.node_fields import ColumnUse, InputColumn, PhysicalCall, Role
 from windowpane.sql.query import AggregateCall, GroupKey, Window
 
 WHERE = "_where"

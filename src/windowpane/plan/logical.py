@@ -8,7 +8,7 @@ from windowpane.plan.describe import describe_columns, describe_emit, describe_o
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import TimeMode
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
-from windowpane.plan.parts import SideRoute, describe_output
+from windowpane.plan.node_fields import SideRoute, describe_output
 from windowpane.sql.query import AggregateCall, Column, Emit, Expr, GroupKey, OrderKey, Output, StaticJoin, Window
 from windowpane.time import format_duration
 

@@ -27,7 +27,7 @@ from windowpane.core.operators.streaming_aggregation import MergeAggregation, Pa
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
 from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec, Count, Session, Sliding, State
-from windowpane.plan import parts, physical
+from windowpane.plan import node_fields, physical
 from windowpane.plan.eventtime.steps import time_source
 from windowpane.plan.node import PlanNode, find, walk
 from windowpane.sql.query import Emit
@@ -61,20 +61,20 @@ def falls_back_to_clock(root: PlanNode) -> bool:
     return last == ["processing_time"] * len(nodes) and len(time_sources(root)) == 2
 
 
-def find_aggregation(root: PlanNode) -> parts.Aggregation | None:
+def find_aggregation(root: PlanNode) -> node_fields.Aggregation | None:
     fused = find(root, physical.PhysicalStreamingAggregation)
     unfused = find(root, physical.PhysicalAggregation)
     node = fused or unfused
     return node.aggregation if node else None
 
 
-def find_window(root: PlanNode) -> parts.WindowPlan | None:
+def find_window(root: PlanNode) -> node_fields.WindowPlan | None:
     fused = find(root, physical.PhysicalStreamingAggregation)
     node = fused or find(root, physical.PhysicalWindow)
     return node.window if node else None
 
 
-def _carried(root: PlanNode) -> tuple[parts.ColumnUse, ...]:
+def _carried(root: PlanNode) -> tuple[node_fields.ColumnUse, ...]:
     """What a query without aggregates keeps of each row."""
     window = find(root, physical.PhysicalWindow)
     if window is not None:
@@ -127,7 +127,7 @@ def _watermark(root: PlanNode, streams: Collection[str], *, data_driven: bool) -
     )
 
 
-def _slack_us(window: parts.WindowPlan | None) -> int:
+def _slack_us(window: node_fields.WindowPlan | None) -> int:
     """How far behind the watermark a row may be and still count."""
     return window.spec.slack_us() + window.allowed_lateness_us if window else 0
 
@@ -166,7 +166,7 @@ def _streaming(
     raise AssertionError(f"{window.spec} is never fused")
 
 
-def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...], *, broadcast: bool = False) -> Operator:
+def _row_window(window: node_fields.WindowPlan, keys: tuple[Key, ...], *, broadcast: bool = False) -> Operator:
     match window.spec:
         case AlignedSpec():
             return AlignedRowWindow(AlignedPlan(window.spec, keys, window.allowed_lateness_us))
@@ -183,7 +183,7 @@ def _row_window(window: parts.WindowPlan, keys: tuple[Key, ...], *, broadcast: b
     raise AssertionError(f"no operator keeps the rows of {window.spec}")
 
 
-def _call(call: parts.PhysicalCall) -> Call:
+def _call(call: node_fields.PhysicalCall) -> Call:
     return Call(call.name, call.function, call.args, call.params, call.distinct, call.filter)
 
 

@@ -13,7 +13,7 @@ from windowpane.plan.describe import describe_columns, describe_limit, describe_
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
-from windowpane.plan.parts import (
+from windowpane.plan.node_fields import (
     Aggregation,
     ColumnUse,
     InputColumn,

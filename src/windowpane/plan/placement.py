@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from windowpane.plan import physical
 from windowpane.plan.node import PlanNode, find
+from windowpane.plan.node_fields import ColumnUse, WindowPlan
 from windowpane.plan.operators import find_aggregation, find_window
-from windowpane.plan.parts import ColumnUse, WindowPlan
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalEventTime, LogicalSink, LogicalSource
 from windowpane.plan.node import find, walk
-from windowpane.plan.parts import SideRoute
+from windowpane.plan.node_fields import SideRoute
 from windowpane.sql.query import BoundQuery, Emit
 from windowpane.time import format_duration
 

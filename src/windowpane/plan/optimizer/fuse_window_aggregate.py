@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from windowpane.core.accumulators import resolve
 from windowpane.plan.node import PlanNode, rewrite
-from windowpane.plan.parts import Aggregation, WindowPlan
+from windowpane.plan.node_fields import Aggregation, WindowPlan
 from windowpane.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation, PhysicalWindow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.plan.node import PlanNode, find, rewrite
-from windowpane.plan.parts import ColumnUse, PhysicalCall
+from windowpane.plan.node_fields import ColumnUse, PhysicalCall
 from windowpane.plan.physical import PhysicalAggregation, PhysicalDedupe, PhysicalProject, PhysicalRows, PhysicalWindow
 
 
