@@ -13,12 +13,12 @@ from sqlglot.tokenizer_core import Token
 from tests.sql.golden import CATALOG, load, summary
 from windowpane.errors import SqlError
 from windowpane.sql import bind
-from windowpane.sql.clauses import split_clauses
-from windowpane.sql.dialect import parse_tokens
-from windowpane.sql.grammar import FIXED, READ, unread
-from windowpane.sql.parse import read_source
+from windowpane.sql.syntax.clauses import split_clauses
+from windowpane.sql.syntax.dialect import parse_tokens
+from windowpane.sql.syntax.grammar import FIXED, READ, unread
+from windowpane.sql.syntax.parse import read_source
 
-PARSING = sys.modules["windowpane.sql.parse"]
+PARSING = sys.modules["windowpane.sql.syntax.parse"]
 VALUES = (True, False, "x", exp.column("x"), [exp.column("x")], exp.Var(this="X"))
 
 

@@ -2,7 +2,6 @@
 
 from windowpane.sql.bind import bind
 from windowpane.sql.guards import error_guard
-from windowpane.sql.parse import parse
 from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns, replace_calls
 from windowpane.sql.schema import (
     KAFKA,
@@ -14,7 +13,8 @@ from windowpane.sql.schema import (
     parse_schema,
     with_kafka_metadata,
 )
-from windowpane.sql.statement import SelectStmt
+from windowpane.sql.syntax.parse import parse
+from windowpane.sql.syntax.statement import SelectStmt
 from windowpane.sql.transpile import SessionFacts, Translated, to_duckdb, translate_expression
 
 __all__ = [

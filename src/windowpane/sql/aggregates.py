@@ -11,7 +11,7 @@ from windowpane.core import accumulators
 from windowpane.core.accumulators import AggregateFunction
 from windowpane.errors import PlanError, Span, SqlError, nearest
 from windowpane.sql.functions import IGNORING_NULLS, SPARK_AGGREGATES
-from windowpane.sql.source import SourceText
+from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import from_arrow, to_arrow
 
 

@@ -10,10 +10,8 @@ from windowpane.errors import Span, nearest
 from windowpane.sql.aggregates import aggregate_name
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.canonical import Shown, canonical_text, plan_id
-from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions
 from windowpane.sql.outputs import OutputBinder, Projection
-from windowpane.sql.parse import guarded, parse
 from windowpane.sql.query import (
     PSEUDO_COLUMNS,
     BoundQuery,
@@ -29,9 +27,11 @@ from windowpane.sql.query import (
 from windowpane.sql.relation import BoundRelation, bind_relation
 from windowpane.sql.schema import Catalog
 from windowpane.sql.scope import name_node
-from windowpane.sql.source import SourceText
-from windowpane.sql.statement import SelectStmt, WindowSyntax
 from windowpane.sql.structure import check_structure
+from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.parse import guarded, parse
+from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.statement import SelectStmt, WindowSyntax
 from windowpane.sql.types import TIMES
 
 

@@ -14,8 +14,8 @@ from windowpane.core import accumulators
 from windowpane.core.windows import KINDS
 from windowpane.errors import SqlError
 from windowpane.sql.functions import UNIT_FUNCTIONS
-from windowpane.sql.source import SourceText
-from windowpane.sql.window_functions import FLINK_AUXILIARY, signature
+from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.window_functions import FLINK_AUXILIARY, signature
 
 FILE = Path(__file__).with_name("spark_functions.txt")
 """Spark's own functions, one name a line. `scripts/spark_functions.py` writes it, and a Spark test compares it."""

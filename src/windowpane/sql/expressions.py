@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from windowpane.sql.aggregates import aggregate_name, refuse_foreign_aggregate
-from windowpane.sql.dialect import render
 from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
 from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
-from windowpane.sql.refusals import refuse_types
 from windowpane.sql.scope import Scope, mark_variables, name_node
-from windowpane.sql.source import SourceText
-from windowpane.sql.window_functions import FLINK_AUXILIARY, signature, window_name
+from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.refusals import refuse_types
+from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.window_functions import FLINK_AUXILIARY, signature, window_name
 
 
 def function_name(node: exp.Expr) -> str | None:

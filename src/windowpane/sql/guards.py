@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from windowpane.sql.dialect import render
 from windowpane.sql.inference import infer
-from windowpane.sql.parse import guarded
 from windowpane.sql.scalar import field_path, is_try_cast, read_expression
+from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.parse import guarded
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, TIMES, type_name
 
 DIVISION_BY_ZERO, OVERFLOW, CAST_ERROR, ARRAY_INDEX = "division_by_zero", "overflow", "cast_error", "array_index"

@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from windowpane.errors import Span, SqlError
 from windowpane.sql.aggregates import CallSyntax, aggregate_name, read_call, result_type
-from windowpane.sql.dialect import render
 from windowpane.sql.expressions import RowExpressions, check_functions, refuse_modifiers
 from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Expr, GroupKey, QueryKind
 from windowpane.sql.scope import mark_variables, name_node
-from windowpane.sql.source import SourceText
-from windowpane.sql.statement import WindowSyntax
+from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.statement import WindowSyntax
 
 _SPARK_WINDOWS = {"window": "window", "session_window": "session_window"}
 

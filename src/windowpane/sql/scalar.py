@@ -9,9 +9,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from windowpane.errors import InternalError
-from windowpane.sql.dialect import parse_expression, render, tokenize
 from windowpane.sql.query import Expr
 from windowpane.sql.scope import mark_variables, name_node
+from windowpane.sql.syntax.dialect import parse_expression, render, tokenize
 
 
 def read_expression(text: str) -> exp.Expr:

@@ -10,9 +10,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError, nearest
-from windowpane.sql.dialect import tokenize
 from windowpane.sql.query import Column
-from windowpane.sql.source import token_span
+from windowpane.sql.syntax.dialect import tokenize
+from windowpane.sql.syntax.source import token_span
 from windowpane.sql.types import SPELLINGS, decimal, quoted
 
 Schema: TypeAlias = tuple[Column, ...] | None

@@ -10,9 +10,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from windowpane.errors import SqlError, nearest
-from windowpane.sql.dialect import tokenize
 from windowpane.sql.query import Column
-from windowpane.sql.source import SourceText
+from windowpane.sql.syntax.dialect import tokenize
+from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import fields_of
 
 

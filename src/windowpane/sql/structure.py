@@ -5,7 +5,7 @@ from __future__ import annotations
 from windowpane.errors import Span
 from windowpane.sql.aggregates import aggregate_name
 from windowpane.sql.query import QueryKind
-from windowpane.sql.statement import SelectStmt
+from windowpane.sql.syntax.statement import SelectStmt
 
 EXAMPLE = "add one: GROUP BY tumblingwindow('ss', 10), or WINDOW TUMBLING (SIZE 10 SECONDS)"
 

@@ -13,11 +13,11 @@ from sqlglot import exp
 from windowpane.errors import SqlError
 from windowpane.sql.functions import words
 from windowpane.sql.literals import duration_literal, like_pattern, number_literal, safe_regex, time_literal
-from windowpane.sql.parse import guarded
 from windowpane.sql.scalar import is_try_cast, read_expression
 from windowpane.sql.signatures import LITERAL, NULL, TABLE, find_signature
 from windowpane.sql.signatures.model import Signature, cast_to, duckdb_type
-from windowpane.sql.source import SourceText
+from windowpane.sql.syntax.parse import guarded
+from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, fields_of, type_name
 
 _OPERATORS = {

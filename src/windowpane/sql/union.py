@@ -11,9 +11,9 @@ from windowpane.errors import SqlError
 from windowpane.sql.expressions import RowExpressions
 from windowpane.sql.inference import common
 from windowpane.sql.query import Column, Expr, Relation, StreamRef, UnionBranch
-from windowpane.sql.refusals import UNION_FORM
 from windowpane.sql.scope import Scope, Source
-from windowpane.sql.source import SourceText
+from windowpane.sql.syntax.refusals import UNION_FORM
+from windowpane.sql.syntax.source import SourceText
 
 FindStream = Callable[[exp.Expr], StreamRef]
 Projection = list[tuple[str, Expr]]

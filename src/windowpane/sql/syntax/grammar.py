@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from windowpane.sql.dialect import When
+from windowpane.sql.syntax.dialect import When
 
 Kinds: TypeAlias = frozenset[type]
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from windowpane.sql.source import SourceText, nesting, token_span
+from windowpane.sql.syntax.source import SourceText, nesting, token_span
 from windowpane.time import unit_to_us
 
 DURATION_FUNCTIONS = ("window", "session_window", "tumble", "hop", "session")

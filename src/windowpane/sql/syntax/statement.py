@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from windowpane.core.windows import WindowSpec
 from windowpane.errors import Span
-from windowpane.sql.dialect import render
 from windowpane.sql.query import Emit, Watermark
-from windowpane.sql.source import SourceText
+from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.source import SourceText
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import SqlError, nearest
-from windowpane.sql.dialect import render
 from windowpane.sql.functions import RANKING
-from windowpane.sql.grammar import EXPRESSION, READ, Unread, unread
-from windowpane.sql.source import Place, SourceText
+from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.grammar import EXPRESSION, READ, Unread, unread
+from windowpane.sql.syntax.source import Place, SourceText
 from windowpane.sql.types import SPELLINGS, type_name
 
 GROUP_HINT = "list the keys: GROUP BY a, b"

@@ -9,13 +9,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.core.windows import KINDS, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
-from windowpane.sql.dialect import parse_expression
-from windowpane.sql.intervals import EXAMPLES, read_interval
 from windowpane.sql.query import Emit, Watermark
-from windowpane.sql.refusals import refuse_unread
-from windowpane.sql.source import SourceText, nesting
-from windowpane.sql.statement import WindowSyntax
-from windowpane.sql.window_functions import over
+from windowpane.sql.syntax.dialect import parse_expression
+from windowpane.sql.syntax.intervals import EXAMPLES, read_interval
+from windowpane.sql.syntax.refusals import refuse_unread
+from windowpane.sql.syntax.source import SourceText, nesting
+from windowpane.sql.syntax.statement import WindowSyntax
+from windowpane.sql.syntax.window_functions import over
 
 WATERMARK_FORM = "WATERMARK (LAG 5 SECONDS[, ALLOWED LATENESS 1 MINUTE])"
 EMIT_FORMS = "EMIT ON WINDOW CLOSE, EMIT ON UPDATE or EMIT EVERY 10 SECONDS"

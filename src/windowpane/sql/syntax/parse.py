@@ -10,13 +10,13 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError
-from windowpane.sql.clause_readers import read_emit, read_watermark, read_window_clause
-from windowpane.sql.clauses import ORDER, refuse_unseen, split_clauses, with_window_functions
-from windowpane.sql.dialect import QuerySyntaxError, parse_tokens, tokenize
-from windowpane.sql.refusals import refuse_select_parts, refuse_window
-from windowpane.sql.source import SourceText
-from windowpane.sql.statement import OrderSyntax, SelectStmt, WindowSyntax
-from windowpane.sql.window_functions import read_window, window_name
+from windowpane.sql.syntax.clause_readers import read_emit, read_watermark, read_window_clause
+from windowpane.sql.syntax.clauses import ORDER, refuse_unseen, split_clauses, with_window_functions
+from windowpane.sql.syntax.dialect import QuerySyntaxError, parse_tokens, tokenize
+from windowpane.sql.syntax.refusals import refuse_select_parts, refuse_window
+from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.statement import OrderSyntax, SelectStmt, WindowSyntax
+from windowpane.sql.syntax.window_functions import read_window, window_name
 
 Result = TypeVar("Result")
 

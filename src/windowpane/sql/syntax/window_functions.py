@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from windowpane.core.windows import KINDS, Count, Hopping, Session, State, Tumbling, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
-from windowpane.sql.dialect import When
-from windowpane.sql.intervals import EXAMPLES, node_to_us
-from windowpane.sql.source import SourceText
-from windowpane.sql.statement import WindowSyntax
+from windowpane.sql.syntax.dialect import When
+from windowpane.sql.syntax.intervals import EXAMPLES, node_to_us
+from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.statement import WindowSyntax
 from windowpane.time import MAX_US, UNIT_US
 
 _FORMS = {

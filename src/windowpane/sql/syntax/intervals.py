@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError
-from windowpane.sql.source import SourceText, token_span
+from windowpane.sql.syntax.source import SourceText, token_span
 from windowpane.time import MAX_US, unit_to_us
 
 EXAMPLES = "10 SECONDS, INTERVAL '10' SECOND, INTERVAL 10 SECONDS or '10s'"

@@ -1,0 +1,1 @@
+"""SQL text to a parsed statement: tokens, our clauses, the accepted grammar, refusals with their place in the text."""
