@@ -16,7 +16,7 @@ from tests.spark import corpus
 from windowpane.errors import SqlError
 from windowpane.plan import duckdb_tables
 from windowpane.sql import SessionFacts, Translated, translate_expression
-from windowpane.sql.inference import infer
+from windowpane.sql.binding.inference import infer
 from windowpane.sql.scalar import read_expression
 from windowpane.sql.types import to_arrow
 

@@ -1,6 +1,6 @@
 """From SQL text to a bound query. The only layer that knows sqlglot; what leaves it is plain values and Spark SQL."""
 
-from windowpane.sql.bind import bind
+from windowpane.sql.binding.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns, replace_calls
 from windowpane.sql.schema import (

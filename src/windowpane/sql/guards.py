@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from windowpane.sql.inference import infer
+from windowpane.sql.binding.inference import infer
 from windowpane.sql.scalar import field_path, is_try_cast, read_expression
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.parse import guarded

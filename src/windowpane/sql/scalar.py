@@ -9,8 +9,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from windowpane.errors import InternalError
+from windowpane.sql.binding.scope import mark_variables, name_node
 from windowpane.sql.query import Expr
-from windowpane.sql.scope import mark_variables, name_node
 from windowpane.sql.syntax.dialect import parse_expression, render, tokenize
 
 

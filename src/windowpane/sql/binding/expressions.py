@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from windowpane.sql.aggregates import aggregate_name, refuse_foreign_aggregate
+from windowpane.sql.binding.aggregates import aggregate_name, refuse_foreign_aggregate
+from windowpane.sql.binding.inference import infer
+from windowpane.sql.binding.scope import Scope, mark_variables, name_node
 from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
-from windowpane.sql.inference import infer
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
-from windowpane.sql.scope import Scope, mark_variables, name_node
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.refusals import refuse_types
 from windowpane.sql.syntax.source import SourceText

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windowpane.errors import Span
-from windowpane.sql.aggregates import aggregate_name
+from windowpane.sql.binding.aggregates import aggregate_name
 from windowpane.sql.query import QueryKind
 from windowpane.sql.syntax.statement import SelectStmt
 

@@ -7,11 +7,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from windowpane.errors import Span, nearest
-from windowpane.sql.aggregates import aggregate_name
+from windowpane.sql.binding.aggregates import aggregate_name
+from windowpane.sql.binding.canonical import Shown, canonical_text, plan_id
+from windowpane.sql.binding.expressions import RowExpressions
+from windowpane.sql.binding.outputs import OutputBinder, Projection
+from windowpane.sql.binding.relation import BoundRelation, bind_relation
+from windowpane.sql.binding.scope import name_node
+from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.builtins import refuse_unknown_functions
-from windowpane.sql.canonical import Shown, canonical_text, plan_id
-from windowpane.sql.expressions import RowExpressions
-from windowpane.sql.outputs import OutputBinder, Projection
 from windowpane.sql.query import (
     PSEUDO_COLUMNS,
     BoundQuery,
@@ -24,10 +27,7 @@ from windowpane.sql.query import (
     Relation,
     Window,
 )
-from windowpane.sql.relation import BoundRelation, bind_relation
 from windowpane.sql.schema import Catalog
-from windowpane.sql.scope import name_node
-from windowpane.sql.structure import check_structure
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.parse import guarded, parse
 from windowpane.sql.syntax.source import SourceText

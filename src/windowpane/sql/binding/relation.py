@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from windowpane.errors import nearest
-from windowpane.sql.expressions import RowExpressions
+from windowpane.sql.binding.expressions import RowExpressions
+from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
+from windowpane.sql.binding.union import bind_union
 from windowpane.sql.query import Column, Relation, StaticJoin, StreamRef
 from windowpane.sql.schema import Catalog, Schema
-from windowpane.sql.scope import Scope, Source, name_node, needs_quotes
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.source import SourceText
-from windowpane.sql.union import bind_union
 
 
 @dataclass(frozen=True)

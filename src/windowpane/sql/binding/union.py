@@ -8,10 +8,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from windowpane.errors import SqlError
-from windowpane.sql.expressions import RowExpressions
-from windowpane.sql.inference import common
+from windowpane.sql.binding.expressions import RowExpressions
+from windowpane.sql.binding.inference import common
+from windowpane.sql.binding.scope import Scope, Source
 from windowpane.sql.query import Column, Expr, Relation, StreamRef, UnionBranch
-from windowpane.sql.scope import Scope, Source
 from windowpane.sql.syntax.refusals import UNION_FORM
 from windowpane.sql.syntax.source import SourceText
 

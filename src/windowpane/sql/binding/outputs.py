@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from windowpane.errors import Span, SqlError
-from windowpane.sql.aggregates import CallSyntax, aggregate_name, read_call, result_type
-from windowpane.sql.expressions import RowExpressions, check_functions, refuse_modifiers
-from windowpane.sql.inference import infer
+from windowpane.sql.binding.aggregates import CallSyntax, aggregate_name, read_call, result_type
+from windowpane.sql.binding.expressions import RowExpressions, check_functions, refuse_modifiers
+from windowpane.sql.binding.inference import infer
+from windowpane.sql.binding.scope import mark_variables, name_node
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Expr, GroupKey, QueryKind
-from windowpane.sql.scope import mark_variables, name_node
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import WindowSyntax

@@ -1,0 +1,1 @@
+"""A parsed statement to a bound query: names and types resolved, every clause placed or refused."""
