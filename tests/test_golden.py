@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from windowpane.cli.app import app
 from windowpane.errors import ConfigError
 from windowpane.testing import golden
-from windowpane.testing.golden_literals import parse_literal
-from windowpane.testing.golden_values import matches, render
+from windowpane.testing.golden.literals import parse_literal
+from windowpane.testing.golden.values import matches, render
 
 FOLDER = Path(__file__).parent / "slt"
 FILES = golden.find([FOLDER])

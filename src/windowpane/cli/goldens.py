@@ -9,8 +9,8 @@ from pathlib import Path
 from windowpane.errors import ConfigError, nearest
 from windowpane.testing import golden
 from windowpane.testing.golden import MODES, Mode, Verdict
-from windowpane.testing.golden_compare import Difference
-from windowpane.testing.golden_model import Golden
+from windowpane.testing.golden.comparison import Difference
+from windowpane.testing.golden.model import Golden
 
 DIFFERS, UNREADABLE = 1, 2
 """Exit codes: a file does not hold, a file cannot be read."""

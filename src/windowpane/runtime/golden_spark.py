@@ -21,10 +21,10 @@ from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.running import RunningPipeline
 from windowpane.spark.session import create_session
 from windowpane.temporary import temporary
-from windowpane.testing.golden_compare import Difference, compare
-from windowpane.testing.golden_model import Golden, Step
-from windowpane.testing.golden_rows import to_inputs
-from windowpane.testing.golden_run import Got, Run
+from windowpane.testing.golden.comparison import Difference, compare
+from windowpane.testing.golden.model import Golden, Step
+from windowpane.testing.golden.rows import to_inputs
+from windowpane.testing.golden.run import Got, Run
 
 _FIRST_FILE_TIME = 1_700_000_000
 """Spark reads files in order of their modification times, so these are set one second apart."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from windowpane.sql.query import Column
-from windowpane.testing.golden_literals import parse_literal
-from windowpane.testing.golden_values import Instant, Literal, from_json, plain_value
+from windowpane.testing.golden.literals import parse_literal
+from windowpane.testing.golden.values import Instant, Literal, from_json, plain_value
 from windowpane.time import format_instant, to_datetime
 
 GoldenRow = dict[str, Literal]

@@ -12,9 +12,9 @@ from windowpane.config import PipelineConfig, load_pipeline
 from windowpane.errors import WindowpaneError, nearest
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.sql import parse_schema
-from windowpane.testing.golden_model import Golden, StreamDeclaration
-from windowpane.testing.golden_rows import BadLineError
-from windowpane.testing.golden_sections import Section
+from windowpane.testing.golden.model import Golden, StreamDeclaration
+from windowpane.testing.golden.rows import BadLineError
+from windowpane.testing.golden.sections import Section
 
 _NAMED = re.compile(r"(?P<file>.+?)\s+transform\s+(?P<name>\S+)")
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 
 from windowpane.errors import nearest
-from windowpane.testing.golden_model import ACCOUNTS, SIDE_FIELDS, SUBJECTS, Expected
-from windowpane.testing.golden_rows import BadLineError, parse_rows
-from windowpane.testing.golden_sections import Section
-from windowpane.testing.golden_values import parse_instant
+from windowpane.testing.golden.model import ACCOUNTS, SIDE_FIELDS, SUBJECTS, Expected
+from windowpane.testing.golden.rows import BadLineError, parse_rows
+from windowpane.testing.golden.sections import Section
+from windowpane.testing.golden.values import parse_instant
 
 _NUMBERED = re.compile(r"(?P<name>\w+) (?P<number>\d+)")
 

@@ -8,9 +8,9 @@ from typing import Literal as Choice
 from typing import TypeAlias
 
 from windowpane.errors import InternalError, WindowpaneError
-from windowpane.testing.golden_model import Golden
-from windowpane.testing.golden_model import Step as GoldenStep
-from windowpane.testing.golden_rows import GoldenRow, to_inputs
+from windowpane.testing.golden.model import Golden
+from windowpane.testing.golden.model import Step as GoldenStep
+from windowpane.testing.golden.rows import GoldenRow, to_inputs
 from windowpane.testing.harness import Harness, Step
 from windowpane.time import from_datetime
 

@@ -11,7 +11,7 @@ from typing import Literal as Choice
 from typing import TypeAlias
 
 from windowpane.sql.query import Column
-from windowpane.testing.golden_rows import GoldenRow
+from windowpane.testing.golden.rows import GoldenRow
 
 Verb: TypeAlias = Choice["push", "watermark", "clock", "end", "restart", "replay"]
 Subject: TypeAlias = Choice["rows", "side", "watermark", "accounting", "counts", "error"]

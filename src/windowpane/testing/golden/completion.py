@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windowpane.testing.golden_compare import DEFAULT_SIDE, Difference, compare, field_of, render_watermark
-from windowpane.testing.golden_model import Expected, Golden, Place, Step, Subject
-from windowpane.testing.golden_rows import lay_out
-from windowpane.testing.golden_run import Got, Run
-from windowpane.testing.golden_values import render
+from windowpane.testing.golden.comparison import DEFAULT_SIDE, Difference, compare, field_of, render_watermark
+from windowpane.testing.golden.model import Expected, Golden, Place, Step, Subject
+from windowpane.testing.golden.rows import lay_out
+from windowpane.testing.golden.run import Got, Run
+from windowpane.testing.golden.values import render
 
 MARGIN = "  "
 

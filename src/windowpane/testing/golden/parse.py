@@ -9,12 +9,12 @@ from pathlib import Path
 
 from windowpane.errors import ConfigError, WindowpaneError, nearest
 from windowpane.sql import parse_schema
-from windowpane.testing.golden_expect import parse_expected
-from windowpane.testing.golden_model import VERBS, Golden, Step, StreamDeclaration, Verb
-from windowpane.testing.golden_pipeline import take_pipeline
-from windowpane.testing.golden_rows import BadLineError, parse_rows, to_inputs
-from windowpane.testing.golden_sections import Section, split_sections
-from windowpane.testing.golden_values import Instant, parse_instant
+from windowpane.testing.golden.expectations import parse_expected
+from windowpane.testing.golden.model import VERBS, Golden, Step, StreamDeclaration, Verb
+from windowpane.testing.golden.pipeline import take_pipeline
+from windowpane.testing.golden.rows import BadLineError, parse_rows, to_inputs
+from windowpane.testing.golden.sections import Section, split_sections
+from windowpane.testing.golden.values import Instant, parse_instant
 from windowpane.time import parse_duration
 
 _DECLARED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*:\s*(?P<schema>.+)")

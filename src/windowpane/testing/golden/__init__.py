@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windowpane.errors import ConfigError, WindowpaneError
-from windowpane.testing.golden_compare import Difference, compare
-from windowpane.testing.golden_complete import completed
-from windowpane.testing.golden_model import Golden
-from windowpane.testing.golden_parse import parse_golden, read_golden
-from windowpane.testing.golden_run import MODES, Mode, run_golden
+from windowpane.testing.golden.comparison import Difference, compare
+from windowpane.testing.golden.completion import completed
+from windowpane.testing.golden.model import Golden
+from windowpane.testing.golden.parse import parse_golden, read_golden
+from windowpane.testing.golden.run import MODES, Mode, run_golden
 
 __all__ = ["MODES", "Mode", "Verdict", "check", "complete", "find", "parse_golden", "read_golden"]
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from windowpane.testing.golden_model import Place
-from windowpane.testing.golden_rows import BadLineError, Line
+from windowpane.testing.golden.model import Place
+from windowpane.testing.golden.rows import BadLineError, Line
 
 
 @dataclass(frozen=True)

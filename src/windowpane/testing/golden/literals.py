@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windowpane.testing.golden_values import Literal, bare_value
+from windowpane.testing.golden.values import Literal, bare_value
 
 
 def parse_literal(text: str) -> Literal:

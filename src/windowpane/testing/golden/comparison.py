@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from windowpane.errors import WindowpaneError
-from windowpane.testing.golden_model import Expected, Golden, Place, Step, Subject
-from windowpane.testing.golden_rows import GoldenRow, lay_out
-from windowpane.testing.golden_run import Got, Run
-from windowpane.testing.golden_values import Literal, matches, render, render_instant
+from windowpane.testing.golden.model import Expected, Golden, Place, Step, Subject
+from windowpane.testing.golden.rows import GoldenRow, lay_out
+from windowpane.testing.golden.run import Got, Run
+from windowpane.testing.golden.values import Literal, matches, render, render_instant
 
 _NOWHERE = Place(0, 0)
 _SAME, _MISSING, _EXTRA = "  ", "- ", "+ "
