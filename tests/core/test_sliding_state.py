@@ -13,7 +13,7 @@ from windowpane.core.frames import Frame, WindowRows
 from windowpane.core.operators import sliding
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.row_windows import window_rows
-from windowpane.spark.far import Shard
+from windowpane.spark.merge_stage import Shard
 from windowpane.testing import Harness
 
 SECOND = 1_000_000

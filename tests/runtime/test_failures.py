@@ -18,7 +18,7 @@ from windowpane.runtime.failures import spark_failure, start_failure
 IN_A_WORKER = """\
 Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException:
 Traceback (most recent call last):
-  File "near.py", line 12, in run
+  File "fold_stage.py", line 12, in run
     raise InternalError(
 windowpane.errors.InternalError: [WATERMARK_FEEDBACK] batch 3 was told the watermark of batch 1, not the one before
 """

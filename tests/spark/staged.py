@@ -1,4 +1,4 @@
-"""The stages of a query without Spark: near operators, the wire, a state store of dicts, far operators.
+"""The stages of a query without Spark: fold operators, the wire, a state store of dicts, merge operators.
 
 Stands in for the harness's chain, so that whatever runs in the harness also runs cut in two, over any number of shards.
 """
@@ -21,7 +21,7 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.rows import concat
 from windowpane.core.wire import pack_portions, unpack_frames
-from windowpane.spark.far import REPORT, Shard
+from windowpane.spark.merge_stage import REPORT, Shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.testing import Harness
@@ -44,9 +44,9 @@ class AdvancedShard(Shard):
     advance_to_us: int | None = None
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
-        frames, near, clock_us, tallies = super()._unpacked(payloads)
+        frames, folded, clock_us, tallies = super()._unpacked(payloads)
         told: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
-        return [*frames, *told], near, clock_us, tallies
+        return [*frames, *told], folded, clock_us, tallies
 
 
 class StagedChain:
@@ -93,7 +93,7 @@ class StagedChain:
             frames.append(Watermark(self.watermark_us))
         portion = Portion(rows=0 if rows is None else rows.num_rows)
         frames += [] if rows is None else [Rows(self._stages.complete_rows(rows, 0))]
-        operators = self._stages.near()
+        operators = self._stages.fold()
         for operator in operators:
             frames = [given for frame in frames for given in operator.on_frame(frame)]
         counts = sum((operator.counts for operator in operators), Accounting())
@@ -138,13 +138,13 @@ def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
     empty = harness._inputs.schema(harness._pushed([], harness._streams[0], "0"))
     stages, _ = split_stages(harness.plan, empty, shards=layout.shards, feedback=layout.feedback)
     if not harness._data_driven:
-        stages = replace(stages, far_template=_driven_by_hand(stages))
+        stages = replace(stages, merge_template=_driven_by_hand(stages))
     harness._chain = StagedChain(stages, layout)  # type: ignore[assignment]  # has what the harness calls
     return harness
 
 
 def _driven_by_hand(stages: Stages) -> bytes:
-    operators = stages.far()
+    operators = stages.merge()
     for operator in operators:
         if isinstance(operator, EventtimeWatermark):
             operator.data_driven = False

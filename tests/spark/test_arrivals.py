@@ -1,4 +1,4 @@
-"""Arrival numbers from the near stage to the far one, beyond the bounds that batches and tasks once had."""
+"""Arrival numbers from the fold stage to the merge stage, beyond the bounds that batches and tasks once had."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Frame, Rows
 from windowpane.core.numbering import NOWHERE, Place
-from windowpane.spark.far import Shard
-from windowpane.spark.near import BEFORE, CLOCK, NearStage
+from windowpane.spark.fold_stage import BEFORE, CLOCK, FoldStage
+from windowpane.spark.merge_stage import Shard
 from windowpane.spark.placing import by_place
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -55,7 +55,7 @@ def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks
         context._localProperties = {"streaming.sql.batchId": str(batch_id), BEFORE: json.dumps(told)}
         rows = harness._inputs.rows(harness._pushed([{"ts": 1000, "v": value} for value in values], "s", "0"))
         rows = rows.append_column(CLOCK, pa.array([5] * rows.num_rows, pa.int64()))
-        (batch,) = NearStage(stages, (0,)).run(iter([rows]))
+        (batch,) = FoldStage(stages, (0,)).run(iter([rows]))
         payloads += batch.column("payload").to_pylist()
     return payloads
 

@@ -1,4 +1,4 @@
-"""Every case cut into near and far stages, over several shards, with and without feedback. No Spark is started.
+"""Every case cut into fold and merge stages, over several shards, with and without feedback. No Spark is started.
 
 State goes through its entries after every micro-batch, and frames through the wire, just as on Spark.
 """

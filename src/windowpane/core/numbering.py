@@ -1,6 +1,6 @@
-"""Arrival numbers. A task counts the rows of each portion of its input from 0; the far side, which knows the sizes of
-all portions of the micro-batch, adds the number at which each portion begins. So numbers have no gaps and no bounds but
-those of int64, and do not depend on how many tasks there are.
+"""Arrival numbers. A task counts the rows of each portion of its input from 0. The merge stage knows the sizes of all
+portions of the micro-batch and adds the number at which each portion begins. Numbers therefore have no gaps, are
+bounded only by int64, and do not depend on the number of tasks.
 """
 
 from __future__ import annotations

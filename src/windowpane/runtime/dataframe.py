@@ -1,7 +1,7 @@
 """`windowpane.sql`: a windowed query inside someone's own Spark job, as a streaming DataFrame.
 
 Sinks, checkpoint and ledger are the job's own, so the stages get no feedback from them: rows travel unfolded, and the
-far stage judges lateness by the watermark in its state.
+merge stage judges lateness by the watermark in its state.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from windowpane.checkpoint.ledger import Entry, Ledger, add_totals
 from windowpane.checkpoint.reinjection import Round
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
+from windowpane.spark.fold_stage import BEFORE
 from windowpane.spark.gathering import Gathered, Gathering
-from windowpane.spark.near import BEFORE
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.reports import Reports
 from windowpane.spark.side_output import SideOutput
@@ -65,7 +65,7 @@ class BatchRunner:
         self.spark.sparkContext.setLocalProperty(BEFORE, json.dumps(said))
 
     def run(self, packed: DataFrame, batch_id: int, *, final: bool = False) -> None:
-        """Process one batch of the far stage's output."""
+        """Process one batch of the merge stage's output."""
         started, before = time.monotonic(), self.ledger.read(batch_id - 1)
         if not final:
             self._tell_tasks(batch_id, before)

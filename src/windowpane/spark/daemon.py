@@ -5,8 +5,8 @@ It loads what all workers need before there are any, so that each of them starts
 
 from __future__ import annotations
 
-import windowpane.spark.far
-import windowpane.spark.near  # noqa: F401
+import windowpane.spark.fold_stage
+import windowpane.spark.merge_stage  # noqa: F401
 
 if __name__ == "__main__":
     from pyspark.daemon import manager

@@ -1,4 +1,4 @@
-"""A planned query as a Spark dataflow: source, near stage, shuffle by shard, far stage, packed results."""
+"""A planned query as a Spark dataflow: source, fold stage, shuffle by shard, merge stage, packed results."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan import ColumnarScan
 from windowpane.spark.event_times import NOW
-from windowpane.spark.far import OUTPUT, FarStage
+from windowpane.spark.fold_stage import CLOCK, PACKED, FoldStage
 from windowpane.spark.inputs import InputFrame
-from windowpane.spark.near import CLOCK, PACKED, NearStage
+from windowpane.spark.merge_stage import OUTPUT, MergeStage
 from windowpane.spark.outputs import ResultFrame, crossing_schema
 from windowpane.spark.scan_files import FileReader
 from windowpane.spark.scan_projection import Projection
@@ -34,7 +34,7 @@ from windowpane.sql.types import to_arrow
 
 @dataclass(frozen=True)
 class Dataflow:
-    """`packed` is the far stage's output (`far.OUTPUT`); `results` unpacks the results of a batch of it."""
+    """`packed` is the merge stage's output (`merge_stage.OUTPUT`); `results` unpacks the results of a batch of it."""
 
     packed: DataFrame
     stages: Stages
@@ -81,13 +81,13 @@ def build_dataflow(
     if scan is None and not stages.ordered:
         rows = rows.drop(*c.FILE_COLUMNS)
     ids = shard_ids(spark, shards)
-    near = rows.mapInArrow(NearStage(stages, ids, scan).run, PACKED)
+    folded = rows.mapInArrow(FoldStage(stages, ids, scan).run, PACKED)
     if ticks:
-        near = near.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
+        folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
     emitted = crossing_schema(operators, stages.complete_rows(empty_batch(sent), 0).schema)
     results = ResultFrame.over(plan.physical, plan.plan_id, emitted, identified=identified)
     stages = replace(stages, result_columns=tuple(results.schema.names))
-    packed = near.groupBy("shard").transformWithState(FarStage(stages), OUTPUT, "Append", "None")
+    packed = folded.groupBy("shard").transformWithState(MergeStage(stages), OUTPUT, "Append", "None")
     return Dataflow(packed, stages, results)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.spark.far import OUTPUT, STATE, Shard
+from windowpane.spark.merge_stage import OUTPUT, STATE, Shard
 from windowpane.spark.stages import Stages
 
 
@@ -38,7 +38,7 @@ def read_state(spark: SparkSession, checkpoint: str, batch_id: int) -> DataFrame
 
 
 def end_batch(spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int, clock_us: int) -> DataFrame:
-    """What the far stage would give if the stream ended after `batch_id`."""
+    """What the merge stage would give if the stream ended after `batch_id`."""
     state = read_state(spark, checkpoint, batch_id)
     end = EndShards(stages, clock_us)
 

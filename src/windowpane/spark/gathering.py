@@ -1,4 +1,4 @@
-"""What the far stage gave in one micro-batch, brought to where it is worked on.
+"""What the merge stage gave in one micro-batch, brought to where it is worked on.
 
 Closed windows are few next to the rows they were made of. So their payloads come to the driver with the shards'
 reports, in the one job that the batch needs anyway. Where a payload is too big for that, everything stays in the
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.wire import unpack_frames
-from windowpane.spark.far import REPORT, RESULTS, SIDE
+from windowpane.spark.merge_stage import REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame
 
 DRIVER_BYTES = 16 * 1024 * 1024

@@ -21,7 +21,7 @@ from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import falls_back_to_clock, time_sources
 from windowpane.spark.envelope import Envelope, install
 from windowpane.spark.event_times import NOW, TimeExpressions
-from windowpane.spark.near import CLOCK
+from windowpane.spark.fold_stage import CLOCK
 from windowpane.spark.static_joins import JOIN_DETAIL, JOIN_ERROR, KEEP, JoinedTable
 from windowpane.sql.query import Relation
 
@@ -33,7 +33,7 @@ _HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KE
 
 @dataclass(frozen=True)
 class InputFrame:
-    """Builds the DataFrame that the near stage reads. `stream` and `table` open a source by its name."""
+    """Builds the DataFrame that the fold stage reads. `stream` and `table` open a source by its name."""
 
     spark: SparkSession
     root: PlanNode
@@ -117,7 +117,7 @@ class InputFrame:
         expressions = TimeExpressions(self.spark, self.types, source)
         told = not self.clock and falls_back_to_clock(self.root)
         if told:
-            steps = steps[:1]  # the near stage knows the clock, and need not be told whose time it is
+            steps = steps[:1]  # the fold stage knows the clock, and need not be told whose time it is
         values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
         columns: dict[str, str] = {physical.EVENT_TIME: time}

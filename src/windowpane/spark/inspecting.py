@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.spark.ending import read_state
-from windowpane.spark.far import Shard
+from windowpane.spark.merge_stage import Shard
 from windowpane.spark.stages import Stages
 
 HOLDINGS = "shard int, operator string, what string, start_us bigint, end_us bigint, count bigint, size bigint"

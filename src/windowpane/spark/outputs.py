@@ -19,7 +19,7 @@ from windowpane.plan.guard import errors_where
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import find_aggregation
 from windowpane.spark.envelope import Envelope, install, risky_texts
-from windowpane.spark.far import RESULTS, SIDE
+from windowpane.spark.merge_stage import RESULTS, SIDE
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
 from windowpane.spark.unpacking import SIDE_TEXT, SideDocuments, Unpack, UnpackBoth
 from windowpane.sql.query import Expr, OrderKey, Output
@@ -41,13 +41,13 @@ _NO_RESULT = (c.SHARD, c.EVENT, c.REINJECTIONS)
 
 
 def crossing_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
-    """Columns of the emissions that the far stage hands over, for rows of schema `rows`."""
+    """Columns of the emissions that the merge stage hands over, for rows of schema `rows`."""
     return pa.schema([field for field in emission_schema(operators, rows) if field.name not in _NO_RESULT])
 
 
 @dataclass(frozen=True)
 class ResultFrame:
-    """Builds the DataFrame of results from the far stage's output. `schema`: columns of the emissions that cross."""
+    """Builds the DataFrame of results from the merge stage's output. `schema`: columns of the emissions that cross."""
 
     root: PlanNode
     plan_id: str
@@ -74,7 +74,7 @@ class ResultFrame:
         return Unpack(self.plan_id, self.schema, self.identify)
 
     def unpacked(self, packed: DataFrame) -> DataFrame:
-        """Emissions out of the far stage's output."""
+        """Emissions out of the merge stage's output."""
         payloads = packed.where(f"kind = '{RESULTS}'").select("payload")
         return payloads.mapInArrow(self.unpack.run, self.unpacked_schema)
 
@@ -176,7 +176,7 @@ class ResultFrame:
         return bad.selectExpr(f"{self._record(clock, watermark, transform)} AS value")
 
     def side_documents(self, packed: DataFrame, documents: SideDocuments) -> DataFrame:
-        """Records of side rows, and of emissions that cannot be evaluated, from one pass over the far stage's output.
+        """Records of side rows, and of emissions that cannot be evaluated, from one pass over the merge stage's output.
 
         For a streaming query: nobody knows the watermark here, and the clock is the micro-batch's.
         """

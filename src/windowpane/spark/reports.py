@@ -13,7 +13,7 @@ import numpy as np
 from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
 from windowpane.core.wire import unpack_frames
-from windowpane.spark.near import FUTURE, NUMBERED, REINJECTED, TIMES
+from windowpane.spark.fold_stage import FUTURE, NUMBERED, REINJECTED, TIMES
 from windowpane.spark.spending import seconds
 
 _STANDING = ("maxima", "held_by", "open_windows", "state_bytes", "watermarks")

@@ -1,7 +1,7 @@
-"""On the driver: which operators of a plan stand before the shuffle (near) and which after it (far).
+"""On the driver: which operators of a plan run before the shuffle (fold stage) and which after it (merge stage).
 
-The near stage folds rows where it can. For that it must know the watermark before the micro-batch, which only our own
-sinks feed back; without feedback rows travel as they are and the far stage does all the judging.
+The fold stage folds rows where it can. For that it must know the watermark before the micro-batch, which only our own
+sinks feed back; without feedback rows travel as they are and the merge stage does all the judging.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
     operators = build_operators(
         plan.physical, schema, streams=streams if len(streams) > 1 else (), broadcast=placed.broadcast
     )
-    near = [operator for operator in operators if split.is_near(operator)]
-    far = [operator for operator in operators if not split.is_near(operator)]
+    fold = [operator for operator in operators if split.in_fold_stage(operator)]
+    merge = [operator for operator in operators if not split.in_fold_stage(operator)]
     aggregating = [each for each in operators if isinstance(each, PartialAggregation | PartialSessionAggregation)]
     kept = tuple(name for operator in aggregating for name in operator.arrival_states)
-    stages = replace(bare, near_template=_pickled(near), far_template=_pickled(far), arrival_states=kept)
+    stages = replace(bare, fold_template=_pickled(fold), merge_template=_pickled(merge), arrival_states=kept)
     ordered = not aggregating or split.admits or any(operator.is_ordered for operator in aggregating)
     return replace(stages, ordered=ordered), operators
 
@@ -84,7 +84,7 @@ class _Split:
         fused = find(self.plan.physical, physical.PhysicalStreamingAggregation) is not None
         return self.feedback and fused and not self.admits
 
-    def is_near(self, operator: Operator) -> bool:
+    def in_fold_stage(self, operator: Operator) -> bool:
         if isinstance(operator, Intake):
             return True
         if isinstance(operator, LateGate):

@@ -24,8 +24,8 @@ from windowpane.core.rows import flags, select, take
 class Stages:
     """What both stages are made of. Travels to the workers; operators are taken out fresh for every task."""
 
-    near_template: bytes
-    far_template: bytes
+    fold_template: bytes
+    merge_template: bytes
     aliases: tuple[tuple[str, str], ...]
     """Columns that operators read, each with the column that crosses."""
     stream: str
@@ -42,20 +42,20 @@ class Stages:
     broadcast: bool = False
     """Every shard hears of every row that triggers a sliding window."""
     result_columns: tuple[str, ...] | None = None
-    """Columns of the emissions that leave the far stage; None: all of them."""
+    """Columns of the emissions that leave the merge stage; None: all of them."""
     arrival_states: tuple[str, ...] = ()
     """State columns of partial accumulators that keep arrival numbers."""
     ordered: bool = True
     """Something depends on the order of rows: rows are numbered by the files they are from."""
 
-    def near(self) -> list[Operator]:
+    def fold(self) -> list[Operator]:
         """Operators before the shuffle; they hold no state between micro-batches."""
-        operators: list[Operator] = pickle.loads(self.near_template)  # noqa: S301  # made by our own driver
+        operators: list[Operator] = pickle.loads(self.fold_template)  # noqa: S301  # made by our own driver
         return operators
 
-    def far(self) -> list[Operator]:
+    def merge(self) -> list[Operator]:
         """Operators after the shuffle, without state."""
-        operators: list[Operator] = pickle.loads(self.far_template)  # noqa: S301
+        operators: list[Operator] = pickle.loads(self.merge_template)  # noqa: S301
         return operators
 
     def complete_rows(self, batch: pa.RecordBatch, first_arrival: int) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.wire import pack_portions
-from windowpane.spark.near import CLOCK, PACKED, packed_batch, told_clock_us
+from windowpane.spark.fold_stage import CLOCK, PACKED, packed_batch, told_clock_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

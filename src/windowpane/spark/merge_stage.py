@@ -1,4 +1,4 @@
-"""The far stage, run by transformWithState once per shard: merges what was sent, moves time, closes windows."""
+"""The merge stage, run by transformWithState once per shard: merges what was sent, moves time, closes windows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPORT, RESULTS, SIDE = "report", "results", "side"
 STATE, STATE_KEY, STATE_VALUE = "operators", "entry string", "blob binary"
 
 
-class FarStage(StatefulProcessor):
+class MergeStage(StatefulProcessor):
     """State: a map of Arrow blobs per shard, named by operator and entry."""
 
     def __init__(self, stages: Stages) -> None:
@@ -54,10 +54,10 @@ class FarStage(StatefulProcessor):
 
 
 class Shard:
-    """The far operators of one shard for one micro-batch, taken up from their state entries."""
+    """The merge operators of one shard for one micro-batch, taken up from their state entries."""
 
     def __init__(self, stages: Stages, entries: dict[str, bytes]) -> None:
-        self._operators: list[Operator] = stages.far()
+        self._operators: list[Operator] = stages.merge()
         self._result_columns, self._arrival_states = stages.result_columns, stages.arrival_states
         for number, operator in enumerate(self._operators):
             prefix = f"{number}/"
@@ -119,17 +119,17 @@ class Shard:
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
         sent, numbers = list[Portion](), Numbers.onwards(0)
-        near, clock_us, tallies = Accounting(), 0, Counter[str]()
+        folded, clock_us, tallies = Accounting(), 0, Counter[str]()
         for payload in payloads:
             portions, counts, meta = unpack_portions(payload)
             sent += portions
             numbers = Numbers(*meta.get("numbers", astuple(numbers)))  # type: ignore[misc]  # JSON array
-            near = near + counts
+            folded = folded + counts
             clock_us = max(clock_us, int(str(meta["clock_us"])))
             tallies.update(meta["tallies"])  # type: ignore[call-overload]  # JSON object
         before = self._operators[-1].watermark_us
         beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
-        return beginning + numbered(sent, numbers, self._arrival_states), near, clock_us, tallies
+        return beginning + numbered(sent, numbers, self._arrival_states), folded, clock_us, tallies
 
     def _finish(self, frames: list[Frame]) -> None:
         self._given = through(self._operators, frames)

@@ -1,4 +1,4 @@
-"""The near stage, run by mapInArrow in every task of the source: rows in, one packed row per shard out."""
+"""The fold stage, run by mapInArrow in every task of the source: rows in, one packed row per shard out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ their time from.
 
 
 @dataclass(frozen=True)
-class NearStage:
+class FoldStage:
     """Picklable: mapInArrow calls `run` in the workers. `shard_ids` are keys that spread over the partitions."""
 
     stages: Stages
@@ -97,11 +97,11 @@ class _Told:
 
 
 class _Fold:
-    """One task's rows through the near operators."""
+    """One task's rows through the fold operators."""
 
     def __init__(self, stages: Stages, told: _Told | None) -> None:
         self._stages, self._told = stages, told
-        self._operators: list[Operator] = stages.near()
+        self._operators: list[Operator] = stages.fold()
         self.clock_us: int | None = None
         self.portions: list[Portion] = []
         self._sources: Counter[str] = Counter()
