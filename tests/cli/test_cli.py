@@ -147,6 +147,20 @@ def test_a_missing_folder_is_a_warning_of_check_and_an_error_of_run(pipeline: Pa
     assert "warning" not in run("check", path)[1]
 
 
+def test_a_missing_file_of_a_table_is_found_like_that_of_a_stream(pipeline: Path) -> None:
+    path = changed(pipeline, "FROM bids", "FROM bids JOIN names ON bids.auction = names.id")
+    pipeline.write_text(
+        pipeline.read_text() + '\n[tables.names]\nformat = "csv"\npath = "names.csv"\nschema = "id BIGINT"\n'
+    )
+    (pipeline.parent / "data").mkdir()
+    assert "warning: [PATH_NOT_FOUND] table `names`: there is no file or folder `names.csv`\n" in run("check", path)[1]
+    code, _, err = run("run", path)
+    assert code == 2
+    assert "[PATH_NOT_FOUND] table `names`" in err
+    (pipeline.parent / "names.csv").write_text("1\n")
+    assert "warning" not in run("check", path)[1]
+
+
 def test_sql_error_on_a_later_line(pipeline: Path) -> None:
     path = changed(pipeline, "'ss', 10)", "'sec', 10)")
     code, _, err = run("check", path)

@@ -59,6 +59,11 @@ class Source(Settings):
         """`options` as Spark takes them."""
         return spark_texts(self.options)
 
+    def lacks_folder(self, path: str) -> bool:
+        """Whether `path`, resolved, is a local one that does not exist and shall not be created."""
+        elsewhere = ":" in path or any(char in path for char in "*?[{")
+        return not (elsewhere or Path(path).exists())
+
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 """How long a record of JSON may be where a stream does not say it."""
@@ -87,9 +92,7 @@ class Stream(Source):
     )
 
     def lacks_folder(self, path: str) -> bool:
-        """Whether `path`, resolved, is a local one that does not exist and shall not be created."""
-        elsewhere = ":" in path or any(char in path for char in "*?[{")
-        return not (self.create or elsewhere or Path(path).exists())
+        return not self.create and super().lacks_folder(path)
 
 
 class Table(Source):

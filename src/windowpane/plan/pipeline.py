@@ -26,13 +26,21 @@ def plan_pipeline(
 
 
 def missing_paths(config: PipelineConfig, plans: Sequence[Plan]) -> Iterator[ConfigError]:
-    """An error for each stream that the plans read from a folder that does not exist."""
-    for name in dict.fromkeys(stream.name for plan in plans for stream in plan.query.relation.streams):
-        stream = config.streams[name]
-        if stream.path is not None and stream.lacks_folder(config.resolve(stream.path)):
-            message = f"stream `{name}`: there is no file or folder `{stream.path}`"
-            hint = "correct the path, or set create = true to create the folder and wait for files"
-            yield config.error("PATH_NOT_FOUND", message, hint, key=f"streams.{name}.path")
+    """An error for each stream and table that the plans read from a file or folder that does not exist."""
+    relations = [plan.query.relation for plan in plans]
+    waits = "correct the path, or set create = true to create the folder and wait for files"
+    for name in dict.fromkeys(stream.name for relation in relations for stream in relation.streams):
+        yield from _missing_path(config, "stream", name, config.streams[name], waits)
+    for name in dict.fromkeys(join.table for relation in relations for join in relation.joins):
+        yield from _missing_path(config, "table", name, config.tables[name], "correct the path")
+
+
+def _missing_path(
+    config: PipelineConfig, kind: str, name: str, source: Stream | Table, hint: str
+) -> Iterator[ConfigError]:
+    if source.path is not None and source.lacks_folder(config.resolve(source.path)):
+        message = f"{kind} `{name}`: there is no file or folder `{source.path}`"
+        yield config.error("PATH_NOT_FOUND", message, hint, key=f"{kind}s.{name}.path")
 
 
 def pipeline_catalog(config: PipelineConfig) -> Catalog:
