@@ -41,9 +41,8 @@ LEFT_TO_SPARK = re.compile(rf"q/spark/(state/.*|(offsets|commits|sources/\d+)/[0
 """State, logs of earlier batches and checksums: no start of ours reads them, and Spark checks what it uses."""
 WRITTEN_ANEW = re.compile(r"spark\.log|run\.lock|control\.json|q/batch-size\.json")
 """Whatever they contain, nothing is lost by it."""
-MAY_BE_GONE = re.compile(rf"status\.json|q/outbox/.*\.side|q/spark/commits/{LAST}")
-"""The next start writes a status; rows that somebody takes out of the outbox are not delivered; a batch that was not
-committed comes again."""
+MAY_BE_GONE = re.compile(rf"status\.json|q/spark/commits/{LAST}")
+"""The next start writes a status; a batch that was not committed comes again."""
 
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:

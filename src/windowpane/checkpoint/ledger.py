@@ -36,6 +36,8 @@ class Entry:
     """Side rows beyond their channel's rate limit or room, by kind: counted above, and not written."""
     undelivered: dict[str, int] = field(default_factory=dict)
     """Side rows of earlier batches that wait for a sink that is away, by sink."""
+    outbox: dict[str, int] = field(default_factory=dict)
+    """Rows that this batch and those before it have put into the outbox, by sink; absent in earlier versions."""
     reinjected: dict[str, int] = field(default_factory=dict)
     """Rows that are read again, by the kind they had: not counted above but as buffered."""
     reinjecting: int = 0

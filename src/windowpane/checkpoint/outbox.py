@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -54,6 +55,14 @@ class Waiting:
         return cls(int(str(meta["batch_id"])), batches, tuple(texts), bool(meta["final"]))
 
 
+class _Counted(NamedTuple):
+    """What has left the outbox: rows delivered, the last batch, and rows that could not be read."""
+
+    rows: int
+    batch_id: int
+    lost: int
+
+
 class Outbox:
     """Files `<batch>-<rows>.side` in `folder`, each there whole or not at all."""
 
@@ -63,7 +72,11 @@ class Outbox:
     def put(self, waiting: Waiting) -> None:
         """Durable when this returns. A batch that comes again replaces what it had left."""
         self.remove(waiting.batch_id)
-        write_whole(self.folder / f"{waiting.batch_id:012}-{waiting.rows}.side", waiting.packed())
+        write_whole(self.path(waiting.batch_id, waiting.rows), waiting.packed())
+
+    def path(self, batch_id: int, rows: int) -> Path:
+        """Where the rows of a batch wait."""
+        return self.folder / f"{batch_id:012}-{rows}.side"
 
     def waiting(self) -> dict[int, int]:
         """Rows by batch, in order of batches."""
@@ -78,8 +91,9 @@ class Outbox:
                 return _unpacked(path, path.read_bytes())
         raise StateError("OUTBOX_CHANGED", f"the side rows of batch {batch_id} are gone from {self.folder}")
 
-    def set_aside(self, batch_id: int) -> list[Path]:
-        """Rename what cannot be read, so that it is kept and holds up nothing."""
+    def set_aside(self, batch_id: int, rows: int) -> list[Path]:
+        """Rename what cannot be read, so that it is kept and holds up nothing. `rows`: how many are lost with it."""
+        self._count(batch_id, lost=rows)
         found = list(self.folder.glob(f"{batch_id:012}-*.side"))
         return [path.replace(path.with_name(f"{path.name}{DAMAGED}")) for path in found]
 
@@ -93,20 +107,46 @@ class Outbox:
 
     def delivered(self) -> int:
         """Rows that the sink has taken since the checkpoint began."""
-        return self._counted()[0]
+        return self._counted().rows
 
     def note_delivered(self, batch_id: int, rows: int) -> int:
         """The sink has taken this batch: count it, once though it may come again, and remove it. Gives the count."""
-        total, last = self._counted()
-        if batch_id > last:
-            total += rows
-            write_whole(self.folder / COUNT_FILE, json.dumps({"rows": total, "batch_id": batch_id}))
+        total = self._count(batch_id, rows=rows).rows
         self.remove(batch_id)
         return total
 
-    def _counted(self) -> tuple[int, int]:
-        found = read_object(self.folder / COUNT_FILE, {"rows": int, "batch_id": int})
-        return (found["rows"], found["batch_id"]) if found else (0, -1)
+    def handed_over(self, until: int) -> int | None:
+        """Rows that the batches up to `until` have ever put here: delivered, lost or waiting.
+
+        None after a later batch has left: its rows are among those delivered.
+        """
+        files = self._files()  # before the count, which a delivery changes before it removes the file
+        counted = self._counted()
+        if counted.batch_id > until:
+            return None
+        waiting = sum(rows for batch_id, rows, _ in files if counted.batch_id < batch_id <= until)
+        return counted.rows + counted.lost + waiting
+
+    def settled_until(self) -> int:
+        """The last batch that was delivered or set aside; -1 at the beginning. Batches leave in order."""
+        return self._counted().batch_id
+
+    def _count(self, batch_id: int, *, rows: int = 0, lost: int = 0) -> _Counted:
+        counted = self._counted()
+        if batch_id > counted.batch_id:
+            counted = _Counted(counted.rows + rows, batch_id, counted.lost + lost)
+            write_whole(self.folder / COUNT_FILE, json.dumps(counted._asdict()))
+        return counted
+
+    def _counted(self) -> _Counted:
+        path = self.folder / COUNT_FILE
+        found = read_object(path, {"rows": int, "batch_id": int})
+        if found is None:
+            return _Counted(0, -1, 0)
+        lost = found.get("lost", 0)  # earlier versions did not count it
+        if type(lost) is not int:
+            raise corrupt(path, "`lost` is of another type")
+        return _Counted(found["rows"], found["batch_id"], lost)
 
     def forget_after(self, batch_id: int) -> None:
         """Batches after this one were never committed: they come again."""

@@ -15,6 +15,7 @@ from typing import IO, Any
 from windowpane.checkpoint.agreement import check_agreement, last_id, run_id
 from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import planned_ms
+from windowpane.checkpoint.outbox_check import check_outbox
 from windowpane.checkpoint.reinjection_check import check_waiting
 from windowpane.durable import read_object, remove_drafts, write_whole, writing
 from windowpane.errors import StateError
@@ -74,6 +75,7 @@ class Checkpoint:
             )
         check_agreement(Path(self.spark), self.ledger, self.folder / PLAN_FILE)
         check_waiting(Path(self.spark), self.ledger, self.reinject, self.last_committed())
+        check_outbox(self.ledger, self.outbox, self.last_committed())
         known = self._plan()
         if known is None:
             return None

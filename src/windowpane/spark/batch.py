@@ -79,7 +79,7 @@ class BatchRunner:
             gathered.release()
         took = time.monotonic() - started
         spent = entry.spent | {"job": round(job, 6), "sink": round(took - job, 6)}
-        entry = replace(entry, seconds=round(took, 3), spent=spent)
+        entry = replace(entry, seconds=round(took, 3), spent=spent, outbox=self.side.handed_over(batch_id))
         self.ledger.write(entry)
         self.watch(entry)
 

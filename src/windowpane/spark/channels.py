@@ -168,7 +168,7 @@ class SideChannel:
 
     def _set_aside(self, batch_id: int, broken: StateError) -> None:
         """A file that cannot be read is kept under another name, and delivery goes on behind it."""
-        moved = self.outbox.set_aside(batch_id)
+        moved = self.outbox.set_aside(batch_id, self._waiting.get(batch_id, 0))
         with self._changed:
             rows = self._waiting.pop(batch_id, 0)
             self._changed.notify_all()

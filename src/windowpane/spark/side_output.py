@@ -87,6 +87,11 @@ class SideOutput:
         found = {name: channel.undelivered() for name, channel in self.channels.items()}
         return {name: rows for name, rows in found.items() if rows}
 
+    def handed_over(self, batch_id: int) -> dict[str, int]:
+        """Rows that batches up to this one have put into each sink's outbox, for the ledger."""
+        found = {name: channel.outbox.handed_over(batch_id) for name, channel in self.channels.items()}
+        return {name: rows for name, rows in found.items() if rows is not None}
+
     def told(self) -> dict[str, dict[str, object]]:
         """For status and metrics."""
         return {name: channel.told() for name, channel in self.channels.items()}
