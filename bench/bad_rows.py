@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from windowpane.config.models import MAX_RECORD_BYTES
-from windowpane.spark.json_files import read_file
-from windowpane.spark.json_lines import decode
+from windowpane.scan.json.decoding import decode
+from windowpane.scan.json.files import read_file
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
 SHARES = (0.0, 0.001, 0.01, 0.1, 0.5)

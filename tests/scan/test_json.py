@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from windowpane.spark import json_files, json_lines
-from windowpane.spark.json_files import read_file
-from windowpane.spark.json_lines import decode
-from windowpane.spark.json_records import RecordReader
-from windowpane.spark.json_values import rewritten
+from windowpane.scan.json import decoding, files
+from windowpane.scan.json.decoding import decode
+from windowpane.scan.json.files import read_file
+from windowpane.scan.json.single_records import RecordReader
+from windowpane.scan.json.values import rewritten
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("x", pa.float64()), ("v", pa.int64()), ("i", pa.int32()), ("ok", pa.bool_())]
@@ -108,7 +108,7 @@ def nasty(rng: random.Random) -> bytes:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nasty_records_are_read_by_columns_as_by_the_record_reader(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "FEW_RECORDS", 1)
+    monkeypatch.setattr(decoding, "FEW_RECORDS", 1)
     rng = random.Random(seed)
     records = [record for _ in range(150) for record in [nasty(rng)] * 2] + [b'{"v": 1}'] * 20
     rng.shuffle(records)
@@ -134,19 +134,19 @@ def test_a_block_of_one_odd_value_is_read_as_spark_does(value: str) -> None:
 def test_the_columnar_way_gives_what_the_exact_one_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     records = made(seed, 3000)
     by_columns = read(*records)
-    monkeypatch.setattr(json_lines, "by_arrow", lambda *_: None)
+    monkeypatch.setattr(decoding, "by_arrow", lambda *_: None)
     assert list(map(repr, by_columns)) == list(map(repr, read(*records)))
 
 
 def test_good_records_are_read_by_columns_however_many_bad_ones_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     slow: list[int] = []
-    exact = json_lines._one_by_one
+    exact = decoding._one_by_one
 
-    def counted(records: list[bytes | None], *rest: object) -> json_lines.Decoded:
+    def counted(records: list[bytes | None], *rest: object) -> decoding.Decoded:
         slow.append(len(records))
         return exact(records, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(json_lines, "_one_by_one", counted)
+    monkeypatch.setattr(decoding, "_one_by_one", counted)
     kinds = (
         b"bad", b'{"v": "bad"}', b'{"v": "\xff"}', b'{"v": 1, "k": "a', b'{"q": [{"r": {}}], "v',
         b'{"v": 1.5, "i": [2]}', b'{"i": 2147483648, "v": 1}',
@@ -241,7 +241,7 @@ def test_a_byte_order_mark_begins_a_file_and_no_other_line(tmp_path: Path) -> No
 def test_a_record_that_is_too_long_is_bad_and_its_head_is_kept(
     tmp_path: Path, chunk: int, ending: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_files, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk)
     long = b'{"k": "' + "ä".encode() * 300 + b'", "v": 2}'
     lines = [b'{"v": 1}', long, b"  " * 200, b'{"v": 3}', long[:40], long]
     found = lines_of(tmp_path / "a.json.gz", ending.join(lines), max_bytes=40)

@@ -9,16 +9,16 @@ import pytest
 
 from windowpane.config import parse_stream
 from windowpane.connectors.kafka import client_defaults
-from windowpane.connectors.records import PARTITION, TOPIC, VALUE
 from windowpane.core import columns as c
 from windowpane.core import rows
 from windowpane.core.frames import SideRows
 from windowpane.core.side import side_batch
 from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimeColumn, EventTimes
-from windowpane.spark.originals import with_events
+from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
+from windowpane.scan.messages import MessageReader
+from windowpane.scan.original_events import with_events
+from windowpane.scan.scan import Scan, Scanned
 from windowpane.spark.scan_projection import Projection
-from windowpane.spark.scan_records import MessageReader
-from windowpane.spark.scanning import Scan, Scanned
 
 CLOCK_US = 1_700_000_000_000_000
 STAMP = pa.timestamp("us", "UTC")

@@ -15,9 +15,9 @@ from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
 from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.spark.scan_files import FileReader
+from windowpane.scan.files import FileReader
+from windowpane.scan.scan import Scan
 from windowpane.spark.scan_projection import Projection
-from windowpane.spark.scanning import Scan
 
 CLOCK_US = 1_700_000_000_000_000
 INT, TEXT, INSTANT = pa.int64(), pa.string(), pa.timestamp("us", "UTC")

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.servers.world import Broker, Database
 from windowpane.checkpoint.outbox import Outbox, Waiting
 from windowpane.connectors.kafka import KafkaSink
-from windowpane.connectors.postgres import PostgresSink
+from windowpane.connectors.postgres.sink import PostgresSink
 from windowpane.connectors.sinks import Sink
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch

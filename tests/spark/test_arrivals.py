@@ -16,9 +16,9 @@ from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Frame, Rows
 from windowpane.core.numbering import NOWHERE, Place
+from windowpane.scan.file_boundaries import by_place
 from windowpane.spark.fold_stage import BEFORE, CLOCK, FoldStage
 from windowpane.spark.merge_stage import Shard
-from windowpane.spark.placing import by_place
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.testing import Harness

@@ -11,7 +11,6 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from windowpane.config import Stream
 from windowpane.connectors import json_text
-from windowpane.connectors.records import PARTITION, TOPIC, VALUE
 from windowpane.connectors.sinks import (
     EMIT_EPOCH,
     GROUP_KEY,
@@ -26,6 +25,7 @@ from windowpane.core import columns as c
 from windowpane.errors import ConfigError, SinkError, gist
 from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan_sources import several_topics
+from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
 from windowpane.sql import parse_schema, with_kafka_metadata
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"

@@ -14,12 +14,12 @@ from pyspark.sql.types import IntegerType, StructField, StructType, TimestampTyp
 from windowpane.config import Stream, Table
 from windowpane.connectors import json_text, kafka
 from windowpane.connectors.limits import FILES, Limits
-from windowpane.connectors.records import PLACE
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
 from windowpane.plan.eventtime.resolution import STAMPING_FORMATS
 from windowpane.plan.eventtime.steps import SOURCE_TIME
+from windowpane.scan.message_columns import PLACE
 from windowpane.sql import KAFKA
 
 TEXT_FILES = ("json", "csv")

@@ -16,7 +16,7 @@ from windowpane.config import Sink as SinkSettings
 from windowpane.connectors.console import ConsoleSink
 from windowpane.connectors.files import FileSink
 from windowpane.connectors.kafka import KafkaSink
-from windowpane.connectors.postgres import PostgresSink
+from windowpane.connectors.postgres.sink import PostgresSink
 from windowpane.connectors.sinks import MemorySink, Sink, SparkFormatSink
 from windowpane.connectors.sources import resolved
 from windowpane.errors import ConfigError, nearest

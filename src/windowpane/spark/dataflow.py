@@ -14,15 +14,15 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan import ColumnarScan
+from windowpane.scan.files import FileReader
+from windowpane.scan.messages import MessageReader
+from windowpane.scan.scan import Reader, Scan
 from windowpane.spark.event_times import NOW
 from windowpane.spark.fold_stage import CLOCK, PACKED, FoldStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.merge_stage import OUTPUT, MergeStage
 from windowpane.spark.outputs import ResultFrame, crossing_schema
-from windowpane.spark.scan_files import FileReader
 from windowpane.spark.scan_projection import Projection
-from windowpane.spark.scan_records import MessageReader
-from windowpane.spark.scanning import Reader, Scan
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages

@@ -22,9 +22,9 @@ from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
 from windowpane.core.wire import pack_portions
 from windowpane.errors import InternalError
-from windowpane.spark.originals import with_events
-from windowpane.spark.placing import by_place
-from windowpane.spark.scanning import Scan, Scanned
+from windowpane.scan.file_boundaries import by_place
+from windowpane.scan.original_events import with_events
+from windowpane.scan.scan import Scan, Scanned
 from windowpane.spark.spending import FOLD, PACK, SOURCE, spending, waiting
 from windowpane.spark.stages import Stages
 

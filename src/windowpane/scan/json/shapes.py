@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.spark.json_arrow import braced, edges, is_utf8
+from windowpane.scan.json.arrow_parser import braced, edges, is_utf8
 
 _WHITE = " \t\r\n"
 _WHITES = np.frombuffer(_WHITE.encode(), np.uint8)

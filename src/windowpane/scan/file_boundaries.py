@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.numbering import NOWHERE, Place
-from windowpane.spark.scanning import Scanned
+from windowpane.scan.scan import Scanned
 
 
 def by_place(batches: Iterator[pa.RecordBatch]) -> Iterator[Scanned]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.spark.json_arrow import deep
+from windowpane.scan.json.arrow_parser import deep
 
 Mask = npt.NDArray[np.bool_]
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}

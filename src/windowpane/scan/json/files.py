@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.spark.json_arrow import SHALLOW, edges, one_batch, parse
-from windowpane.spark.json_lines import HEAD_BYTES, Decoded, decode, oversized
+from windowpane.scan.json.arrow_parser import SHALLOW, edges, one_batch, parse
+from windowpane.scan.json.decoding import HEAD_BYTES, Decoded, decode, oversized
 
 CHUNK_BYTES = 64 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
-from windowpane.spark.json_files import read_file
-from windowpane.spark.scanning import Damage, Part
+from windowpane.scan.json.files import read_file
+from windowpane.scan.scan import Damage, Part
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from windowpane.connectors.postgres_columns import PostgresColumn
+from windowpane.connectors.postgres.columns import PostgresColumn
 from windowpane.connectors.sinks import EMIT_EPOCH, GROUP_KEY, WINDOW_ID
 
 BATCH, GROUP_ID = "_batch", "_group_id"

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.spark.json_arrow import by_arrow, is_utf8, nulls, one_batch, widened
-from windowpane.spark.json_kinds import Mask, alike, misfits, suspects
-from windowpane.spark.json_records import RecordReader
-from windowpane.spark.json_shapes import Positions, shapes, trimmed
+from windowpane.scan.json.arrow_parser import by_arrow, is_utf8, nulls, one_batch, widened
+from windowpane.scan.json.shapes import Positions, shapes, trimmed
+from windowpane.scan.json.single_records import RecordReader
+from windowpane.scan.json.value_kinds import Mask, alike, misfits, suspects
 
 BLOCK_RECORDS = 65_536
 FEW_RECORDS = 32

@@ -17,8 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windowpane.connectors.postgres_columns import PostgresColumn, json_column, postgres_column
-from windowpane.connectors.postgres_statements import (
+from windowpane.connectors.postgres.columns import PostgresColumn, json_column, postgres_column
+from windowpane.connectors.postgres.statements import (
     BATCH,
     CREATE_LEDGER,
     ENTER,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from windowpane.spark.json_values import Fields, record_fields, rewritten
+from windowpane.scan.json.values import Fields, record_fields, rewritten
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _NON_FINITE = {

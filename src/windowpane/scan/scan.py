@@ -18,7 +18,7 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.side import DECODE
 from windowpane.plan.eventtime.steps import SOURCE_TIME
-from windowpane.spark.originals import SourceRows
+from windowpane.scan.original_events import SourceRows
 from windowpane.spark.scan_projection import Projection
 
 _BESIDE = (c.SHARD, SOURCE_TIME)

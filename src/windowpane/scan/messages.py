@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.connectors.records import PARTITION, PLACE, TOPIC, VALUE
 from windowpane.core import columns as c
 from windowpane.core.rows import in_chunks
-from windowpane.spark import json_lines
-from windowpane.spark.scanning import Part
+from windowpane.scan.json import decoding
+from windowpane.scan.message_columns import PARTITION, PLACE, TOPIC, VALUE
+from windowpane.scan.scan import Part
 
 SHARDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -43,7 +43,7 @@ class MessageReader:
         return (Part(self._with_shards(rows)) for rows in in_chunks(decoded))
 
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        decoded = json_lines.decode(records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
+        decoded = decoding.decode(records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
         columns = {name: decoded.columns.column(name) for name, _ in self.columns}
         columns[c.CORRUPT] = decoded.bad
         columns |= {name: records.column(name).cast(kind) for name, kind in self.beside}
