@@ -56,7 +56,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     with writing(path):
         make_folder(path.parent)
         try:
-            _write_synced(draft, data, path.parent.stat().st_mode & 0o666)
+            write_synced(draft, data, path.parent.stat().st_mode & 0o666)
             draft.replace(path)
         except OSError:
             draft.unlink(missing_ok=True)
@@ -64,7 +64,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
         sync_folder(path.parent)
 
 
-def _write_synced(path: Path, data: bytes, mode: int) -> None:
+def write_synced(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that stays as it is when the machine loses power, if its folder is synced too."""
     with path.open("wb") as file:
         os.fchmod(file.fileno(), mode)
         file.write(data)

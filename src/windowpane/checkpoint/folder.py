@@ -1,0 +1,184 @@
+"""`FolderStore`: a checkpoint in a mounted folder, synced to disk.
+
+A file or folder takes its mode from the folder it is in, so the mode of the root decides who may read the checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Self
+
+from windowpane.checkpoint.store import corrupt, unwritable
+from windowpane.durable import make_folder, sync_folder, write_synced
+
+_DRAFT = re.compile(r"\..*\.tmp")
+
+
+class FolderStore:
+    """A store whose objects are files below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def make_root(self, mode: int | None = None) -> None:
+        """Create the root folder if it is not there, and give it `mode`."""
+        with _changing(self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            if mode is not None:
+                self._root.chmod(mode)
+
+    def address(self, name: str = "") -> str:
+        return str(self._root / name)
+
+    def below(self, name: str) -> Self:
+        return type(self)(self._root / name)
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self._root / name
+        with _changing(path), _draft(path, data) as draft:
+            try:
+                _link(draft, path)
+            except FileExistsError:
+                return False
+            sync_folder(path.parent)
+            return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        path = self._root / name
+        with _changing(path), _draft(path, data) as draft:
+            draft.replace(path)
+            sync_folder(path.parent)
+
+    def read(self, name: str) -> bytes | None:
+        path = self._root / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as failed:
+            raise corrupt(path, failed.strerror or failed) from failed
+
+    def exists(self, name: str) -> bool:
+        return os.path.lexists(self._root / name)
+
+    def names(self) -> list[str]:
+        try:
+            names = [path.name for path in self._root.iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as failed:
+            raise corrupt(self._root, failed.strerror or failed) from failed
+        return sorted(name for name in names if not _DRAFT.fullmatch(name))
+
+    def move(self, name: str, to: str) -> None:
+        path = self._root / name
+        with _changing(path), contextlib.suppress(FileNotFoundError):
+            path.replace(self._root / to)
+            sync_folder(path.parent)
+
+    def delete(self, name: str) -> None:
+        path = self._root / name
+        with _changing(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
+            sync_folder(path.parent)
+
+    def clear(self, name: str) -> None:
+        """Also removes the root if nothing is left in it."""
+        path = self._root / name
+        with _changing(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            sync_folder(path.parent)
+        with contextlib.suppress(OSError):
+            self._root.rmdir()
+
+    def sweep(self) -> None:
+        with _changing(self._root):
+            for path in self._root.glob(".*.tmp"):
+                path.unlink(missing_ok=True)
+
+    def lease(self, name: str) -> FolderLease:
+        return FolderLease(self._root / name)
+
+
+class FolderLease:
+    """A lease as a lock on a file. The system releases it when the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def acquire(self) -> bool:
+        with _changing(self._path):
+            make_folder(self._path.parent)
+            file = self._path.open("ab")
+            os.fchmod(file.fileno(), self._path.parent.stat().st_mode & 0o666)
+        if not _locked(file, fcntl.LOCK_EX, tries=5):
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    def held(self) -> bool:
+        if not self._path.is_file():
+            return False
+        with self._path.open("rb") as probe:
+            return not _locked(probe, fcntl.LOCK_SH, tries=1)
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _locked(file: IO[bytes], kind: int, tries: int) -> bool:
+    """Lock a file. Retries outlast another process's `held()` probe."""
+    for left in reversed(range(tries)):
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0.05 if left else 0)
+        else:
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as failed:
+        raise unwritable(path, failed.strerror or str(failed)) from failed
+
+
+@contextlib.contextmanager
+def _draft(path: Path, data: bytes) -> Iterator[Path]:
+    """The data in a synced file beside `path`, which is gone at the end of the block."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    make_folder(path.parent)
+    try:
+        write_synced(draft, data, path.parent.stat().st_mode & 0o666)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Give the draft its name unless the name is taken: FileExistsError."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: reserve the name, then replace
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        draft.replace(path)

@@ -1,0 +1,109 @@
+"""The `Store` protocol: where a checkpoint keeps its objects, and what every implementation promises.
+
+Everything that windowpane writes into a checkpoint goes through a store. A new kind of place, such as an object store
+with conditional puts, is one implementation of `Store` and `Lease` and passes tests/checkpoint/test_store.py.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, Self
+
+from windowpane.errors import StateError
+
+RESTORE = "restore it from a copy, or set another `checkpoint` folder to start anew"
+
+
+class Lease(Protocol):
+    """The right of one process to run on a checkpoint."""
+
+    def acquire(self) -> bool:
+        """Take the lease; False if another holder has it. It is held until `release` or the end of the process."""
+        ...
+
+    def held(self) -> bool:
+        """Whether anyone holds the lease now. Does not create anything."""
+        ...
+
+    def release(self) -> None:
+        """Give the lease back. Does nothing if this object does not hold it."""
+        ...
+
+
+class Store(Protocol):
+    """Named objects below one root. Names are relative and use `/`.
+
+    All methods may be called from several threads. A change is durable when its method returns. Methods that change
+    something raise StateError `STATE` if the place refuses the change (`unwritable`); `read` raises StateError
+    `CHECKPOINT_CORRUPT` for something that is there but cannot be read (`corrupt`). Nothing else escapes.
+    """
+
+    def address(self, name: str = "") -> str:
+        """The path or URI of an object, or of the root: for messages, and for Spark's own readers and writers."""
+        ...
+
+    def below(self, name: str) -> Self:
+        """The store whose root is the folder `name` of this one. Creates nothing."""
+        ...
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a new object, whole or not at all. False, and nothing changes, if the name is taken.
+
+        Of several processes that create one name at the same time, exactly one gets True.
+        """
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object, new or not. Readers see the old content or the new one, never a part."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an object; None if it is not there."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether an object or a folder of this name is there."""
+        ...
+
+    def names(self) -> list[str]:
+        """The sorted names of the objects and folders directly below the root, without unfinished writes.
+
+        Empty if the root is not there.
+        """
+        ...
+
+    def move(self, name: str, to: str) -> None:
+        """Give an object, readable or not, another name. Does nothing if it is not there.
+
+        A process that dies meanwhile may leave both names, never none.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove an object. Does nothing if it is not there."""
+        ...
+
+    def clear(self, name: str) -> None:
+        """Remove an object or a folder with everything below it. Does nothing if it is not there."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what killed processes have left of unfinished writes directly below the root.
+
+        Only the holder of the lease may call it.
+        """
+        ...
+
+    def lease(self, name: str) -> Lease:
+        """The lease called `name`. It is not an object of the store, but its name is taken."""
+        ...
+
+
+def corrupt(address: object, reason: object, hint: str = RESTORE) -> StateError:
+    """The error for a part of a checkpoint that is there but cannot be used."""
+    return StateError("CHECKPOINT_CORRUPT", f"{address} is damaged: {reason}", hint)
+
+
+def unwritable(address: object, reason: str) -> StateError:
+    """The error for a checkpoint that cannot be written, for example because the disk is full."""
+    hint = "nothing is lost: once it can be written again, start the pipeline again"
+    return StateError("STATE", f"the checkpoint cannot be written: {address}: {reason}", hint)

@@ -1,0 +1,97 @@
+"""A store in memory, shared by everything that is below one root: the contract of `Store` without a file system."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Self
+
+from windowpane.checkpoint.store import unwritable
+
+
+@dataclass
+class MemoryStore:
+    """Objects by their whole names. `leases`: names that are held now."""
+
+    root: str = "memory:"
+    objects: dict[str, bytes] = field(default_factory=dict)
+    leases: set[str] = field(default_factory=set)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def address(self, name: str = "") -> str:
+        return f"{self.root}/{name}" if name else self.root
+
+    def below(self, name: str) -> Self:
+        return type(self)(self.address(name), self.objects, self.leases, self.lock)
+
+    def create(self, name: str, data: bytes) -> bool:
+        with self.lock:
+            if self.exists(name):
+                return False
+            self.replace(name, data)
+            return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self.lock:
+            if self.below(name).names():
+                raise unwritable(self.address(name), "it is a folder")
+            self.objects[self.address(name)] = data
+
+    def read(self, name: str) -> bytes | None:
+        return self.objects.get(self.address(name))
+
+    def exists(self, name: str) -> bool:
+        return self.address(name) in self.objects or bool(self.below(name).names())
+
+    def names(self) -> list[str]:
+        with self.lock:
+            inside = f"{self.root}/"
+            return sorted({key.removeprefix(inside).split("/")[0] for key in self.objects if key.startswith(inside)})
+
+    def move(self, name: str, to: str) -> None:
+        with self.lock:
+            data = self.read(name)
+            if data is not None:
+                self.replace(to, data)
+                self.delete(name)
+
+    def delete(self, name: str) -> None:
+        self.objects.pop(self.address(name), None)
+
+    def clear(self, name: str) -> None:
+        with self.lock:
+            self.delete(name)
+            inside = f"{self.address(name)}/"
+            for key in [key for key in self.objects if key.startswith(inside)]:
+                del self.objects[key]
+
+    def sweep(self) -> None:
+        pass
+
+    def lease(self, name: str) -> MemoryLease:
+        return MemoryLease(self, self.address(name))
+
+
+@dataclass
+class MemoryLease:
+    """One holder's view of a lease."""
+
+    store: MemoryStore
+    name: str
+    is_mine: bool = False
+
+    def acquire(self) -> bool:
+        with self.store.lock:
+            if self.name in self.store.leases:
+                return False
+            self.store.leases.add(self.name)
+            self.is_mine = True
+            return True
+
+    def held(self) -> bool:
+        return self.name in self.store.leases
+
+    def release(self) -> None:
+        if self.is_mine:
+            self.store.leases.discard(self.name)
+            self.is_mine = False
