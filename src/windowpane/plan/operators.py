@@ -22,7 +22,7 @@ from windowpane.core.operators.session_aggregation import (
     SessionPlan,
 )
 from windowpane.core.operators.sliding import SlidingAggregation, SlidingWindow
-from windowpane.core.operators.stateful import StateWindow
+from windowpane.core.operators.state_window import StateWindow
 from windowpane.core.operators.streaming_aggregation import MergeAggregation, PartialAggregation
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
 from windowpane.core.side import Key

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Bools, Int64s, physical, present_rows, to_arrow, validity
-from windowpane.core.accumulators.ranges import range_counts
+from windowpane.core.accumulators.kernels.columns import Bools, Int64s, physical, present_rows, to_arrow, validity
+from windowpane.core.accumulators.kernels.ranges import range_counts
 from windowpane.core.accumulators.types import is_boolean, require
 from windowpane.core.groups import Groups
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.arrivals import earliest_rows, ordered_rows
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Int64s, all_valid, flatten_lists, lists_from, physical
+from windowpane.core.accumulators.kernels.columns import Int64s, all_valid, flatten_lists, lists_from, physical
+from windowpane.core.accumulators.kernels.time_order import earliest_rows, ordered_rows
 from windowpane.core.accumulators.types import ORDERABLE, is_orderable, require
 from windowpane.core.groups import Groups, group_rows
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.core.accumulators import limbs
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, physical, validity
 from windowpane.core.accumulators.count import sum_by_group
-from windowpane.core.accumulators.ranges import prefix_sums, range_counts
+from windowpane.core.accumulators.kernels import wide_integers
+from windowpane.core.accumulators.kernels.columns import Bools, Float64s, Int64s, physical, validity
+from windowpane.core.accumulators.kernels.ranges import prefix_sums, range_counts
 from windowpane.core.groups import Groups
 
 MAX_PRECISION = 38
@@ -46,18 +46,18 @@ class DecimalSumAccumulator:
         array = inputs.args[0].cast(self._argument)
         valid = validity(array)
         sums = []
-        for limb in limbs.from_decimals(array):
+        for limb in wide_integers.from_decimals(array):
             before = prefix_sums(limb if valid is None else np.where(valid, limb, 0))
             sums.append(before[high] - before[low])
-        return [limbs.to_decimals(sums, self.state_types[0], range_counts(valid, low, high) > 0)]
+        return [wide_integers.to_decimals(sums, self.state_types[0], range_counts(valid, low, high) > 0)]
 
     def _fold(self, array: pa.Array, groups: Groups) -> pa.Array:
-        valid, columns = validity(array), limbs.from_decimals(array)
+        valid, columns = validity(array), wide_integers.from_decimals(array)
         if valid is not None:
             rows = np.flatnonzero(valid)
             columns, groups = [column[rows] for column in columns], groups.take(rows)
         sums = [sum_by_group(column, groups) for column in columns]
-        return limbs.to_decimals(sums, self.state_types[0], groups.sizes > 0)
+        return wide_integers.to_decimals(sums, self.state_types[0], groups.sizes > 0)
 
 
 def narrowed(wide: pa.Array, type_: pa.DataType) -> Evaluated:
@@ -72,7 +72,7 @@ def doubles_from(array: pa.Array) -> Float64s:
     """The doubles nearest to decimals, undefined where they are NULL. Arrow's own cast may be off by one ulp."""
     if array.type.precision > _EXACT_DIGITS:
         return physical(array.cast(pa.string()).cast(pa.float64()))
-    low, high, *_ = limbs.from_decimals(array.cast(pa.decimal128(array.type.precision, array.type.scale)))
+    low, high, *_ = wide_integers.from_decimals(array.cast(pa.decimal128(array.type.precision, array.type.scale)))
     whole: Float64s = ((high << 32) | low).astype(np.float64)
     scaled: Float64s = whole / 10.0**array.type.scale
     return scaled

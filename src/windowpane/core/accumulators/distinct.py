@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from windowpane.core.accumulators.base import Accumulator, Evaluated, Inputs
 from windowpane.core.accumulators.collect import CollectAccumulator
-from windowpane.core.accumulators.columns import Int64s, all_valid, flatten_lists, lists_from
+from windowpane.core.accumulators.kernels.columns import Int64s, all_valid, flatten_lists, lists_from
 from windowpane.core.accumulators.types import ORDERABLE, is_orderable, require
 from windowpane.core.groups import Groups, group_rows
 

@@ -7,11 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators import expansions
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, flatten_lists, physical, to_arrow, validity
 from windowpane.core.accumulators.decimals import doubles_from
-from windowpane.core.accumulators.ranges import range_counts
+from windowpane.core.accumulators.kernels import exact_floats
+from windowpane.core.accumulators.kernels.columns import (
+    Bools,
+    Float64s,
+    Int64s,
+    flatten_lists,
+    physical,
+    to_arrow,
+    validity,
+)
+from windowpane.core.accumulators.kernels.ranges import range_counts
 from windowpane.core.groups import Groups
 
 _HUGE = 2.0**900
@@ -67,7 +75,7 @@ def as_doubles(array: pa.Array) -> Float64s:
 def fold_doubles(values: Float64s, groups: Groups) -> list[pa.Array]:
     """The state of values none of which is NULL."""
     present, special = groups.sizes > 0, np.zeros(groups.count)
-    if not np.isfinite(expansions.largest_magnitude(values)):
+    if not np.isfinite(exact_floats.largest_magnitude(values)):
         special = _special_sums(values, groups)
         rows = np.flatnonzero(np.isfinite(values))
         values, groups = values[rows], groups.take(rows)
@@ -79,23 +87,23 @@ def fold_ranges(columns: Sequence[Float64s], valid: Bools | None, low: Int64s, h
     """States of ranges of rows whose values are the sums of columns; only the first may hold what is not finite."""
     values = columns[0] if valid is None else np.where(valid, columns[0], 0.0)
     special = np.zeros(len(low))
-    if not np.isfinite(expansions.largest_magnitude(values)):
+    if not np.isfinite(exact_floats.largest_magnitude(values)):
         special = _range_specials(values, low, high)
         values = np.where(np.isfinite(values), values, 0.0)
     huge: list[Float64s] = []
-    if expansions.largest_magnitude(values) >= _HUGE:
+    if exact_floats.largest_magnitude(values) >= _HUGE:
         large = np.abs(values) >= _HUGE
-        huge = expansions.range_sums(np.where(large, values, 0.0) * _SHRINK, low, high)
+        huge = exact_floats.range_sums(np.where(large, values, 0.0) * _SHRINK, low, high)
         values = np.where(large, 0.0, values)
-    parts = [part for column in (values, *columns[1:]) for part in expansions.range_sums(column, low, high)]
+    parts = [part for column in (values, *columns[1:]) for part in exact_floats.range_sums(column, low, high)]
     present = range_counts(valid, low, high) > 0
-    return [to_arrow(special, pa.float64(), present), *(expansions.pack(each, len(low)) for each in (parts, huge))]
+    return [to_arrow(special, pa.float64(), present), *(exact_floats.pack(each, len(low)) for each in (parts, huge))]
 
 
 def total_of(states: Sequence[pa.Array]) -> Float64s:
     """The sum of each state as IEEE has it, rounded once; undefined where the state is NULL."""
     special, count = physical(states[0]), len(states[0])
-    total = expansions.rounded(expansions.unpack(states[1]), count)
+    total = exact_floats.rounded(exact_floats.unpack(states[1]), count)
     if len(flatten_lists(states[2])[0]):
         total = _with_huge(states, total)
     return np.where(special != 0, special, total)
@@ -103,29 +111,29 @@ def total_of(states: Sequence[pa.Array]) -> Float64s:
 
 def _with_huge(states: Sequence[pa.Array], total: Float64s) -> Float64s:
     with np.errstate(over="ignore", invalid="ignore"):
-        shrunk = expansions.distilled(expansions.unpack(states[2]))
-        limit = expansions.rounded(shrunk, len(total)) * _GROW
-        exact = expansions.rounded([*(part * _GROW for part in shrunk), *expansions.unpack(states[1])], len(total))
+        shrunk = exact_floats.distilled(exact_floats.unpack(states[2]))
+        limit = exact_floats.rounded(shrunk, len(total)) * _GROW
+        exact = exact_floats.rounded([*(part * _GROW for part in shrunk), *exact_floats.unpack(states[1])], len(total))
     return np.where(np.isfinite(exact), exact, limit)
 
 
 def _special_sums(values: Float64s, groups: Groups) -> Float64s:
     rows = np.flatnonzero(~np.isfinite(values))
-    return expansions.weighted_sums(values[rows], groups.take(rows))
+    return exact_floats.weighted_sums(values[rows], groups.take(rows))
 
 
 def _fold_finite(values: Float64s, groups: Groups, shrunk: tuple[Float64s, Int64s]) -> list[pa.Array]:
     """The `parts` and `huge` columns of finite values and of some that are shrunk already."""
-    if expansions.largest_magnitude(values) >= _HUGE:
+    if exact_floats.largest_magnitude(values) >= _HUGE:
         large = np.abs(values) >= _HUGE
         shrunk = (
             np.concatenate([shrunk[0], values[large] * _SHRINK]),
             np.concatenate([shrunk[1], groups.ids[large]]),
         )
         values, groups = values[~large], Groups(groups.ids[~large], groups.count)
-    huge = expansions.group_sums(shrunk[0], Groups(shrunk[1], groups.count))
-    parts = expansions.group_sums(values, groups)
-    return [expansions.pack(parts, groups.count), expansions.pack(huge, groups.count)]
+    huge = exact_floats.group_sums(shrunk[0], Groups(shrunk[1], groups.count))
+    parts = exact_floats.group_sums(values, groups)
+    return [exact_floats.pack(parts, groups.count), exact_floats.pack(huge, groups.count)]
 
 
 def _range_specials(values: Float64s, low: Int64s, high: Int64s) -> Float64s:

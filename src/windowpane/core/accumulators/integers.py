@@ -10,9 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, physical, present_rows, to_arrow, validity
 from windowpane.core.accumulators.count import sum_by_group
-from windowpane.core.accumulators.ranges import prefix_sums, range_counts
+from windowpane.core.accumulators.kernels.columns import (
+    Bools,
+    Float64s,
+    Int64s,
+    physical,
+    present_rows,
+    to_arrow,
+    validity,
+)
+from windowpane.core.accumulators.kernels.ranges import prefix_sums, range_counts
 from windowpane.core.groups import Groups
 
 _HALF = 32

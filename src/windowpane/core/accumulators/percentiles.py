@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Float64s, Int64s, flatten_lists, lists_from, physical, validity
 from windowpane.core.accumulators.floats import as_doubles
+from windowpane.core.accumulators.kernels.columns import Float64s, Int64s, flatten_lists, lists_from, physical, validity
 from windowpane.core.accumulators.types import NUMERIC, is_numeric, require
 from windowpane.core.groups import Groups
 from windowpane.errors import PlanError

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators import limbs
 from windowpane.core.accumulators.base import Evaluated, Inputs, RangedAccumulator
-from windowpane.core.accumulators.columns import Float64s, Int64s, physical, to_arrow, validity
 from windowpane.core.accumulators.count import CountAccumulator
 from windowpane.core.accumulators.decimals import MAX_PRECISION, DecimalSumAccumulator, narrowed
 from windowpane.core.accumulators.floats import FloatSumAccumulator, total_of
 from windowpane.core.accumulators.integers import IntegerSumAccumulator, approximate_sums
+from windowpane.core.accumulators.kernels import wide_integers
+from windowpane.core.accumulators.kernels.columns import Float64s, Int64s, physical, to_arrow, validity
 from windowpane.core.accumulators.types import NUMERIC, is_decimal, is_integer, is_numeric, require
 from windowpane.core.groups import Groups
 
@@ -80,9 +80,9 @@ class DecimalAverageAccumulator(AverageAccumulator):
 
     def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
         counts = np.maximum(physical(states[1]), 1)
-        means = limbs.divided_half_up(limbs.from_decimals(states[0]), self._factor, counts)
+        means = wide_integers.divided_half_up(wide_integers.from_decimals(states[0]), self._factor, counts)
         present = np.ones(len(counts), np.bool_) if states[0].null_count == 0 else physical(states[0].is_valid())
-        wide = limbs.to_decimals(means, pa.decimal256(76, self.output_type.scale), present)
+        wide = wide_integers.to_decimals(means, pa.decimal256(76, self.output_type.scale), present)
         return narrowed(wide, self.output_type)
 
 

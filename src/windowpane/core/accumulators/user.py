@@ -10,9 +10,9 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.arrivals import ordered_rows
 from windowpane.core.accumulators.base import AggregateFunction, Evaluated, Inputs
-from windowpane.core.accumulators.columns import all_valid
+from windowpane.core.accumulators.kernels.columns import all_valid
+from windowpane.core.accumulators.kernels.time_order import ordered_rows
 from windowpane.core.accumulators.types import is_numeric, require, spark_name
 from windowpane.core.groups import Groups
 from windowpane.errors import WindowpaneError

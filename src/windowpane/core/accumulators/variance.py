@@ -9,11 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators import expansions
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Float64s, Int64s, all_valid, physical, to_arrow
 from windowpane.core.accumulators.count import CountAccumulator
-from windowpane.core.accumulators.expansions import two_product
 from windowpane.core.accumulators.floats import (
     GROWTH_BITS,
     FloatSumAccumulator,
@@ -22,6 +19,9 @@ from windowpane.core.accumulators.floats import (
     fold_ranges,
     total_of,
 )
+from windowpane.core.accumulators.kernels import exact_floats
+from windowpane.core.accumulators.kernels.columns import Float64s, Int64s, all_valid, physical, to_arrow
+from windowpane.core.accumulators.kernels.exact_floats import two_product
 from windowpane.core.accumulators.types import NUMERIC, is_numeric, require
 from windowpane.core.groups import Groups
 
@@ -83,16 +83,16 @@ def _squares(values: Float64s) -> tuple[Float64s, Float64s]:
 def _spread(counts: Float64s, sums: Sequence[pa.Array], squares: Sequence[pa.Array]) -> Float64s:
     """As exact as it gets, n * sum(x*x) - sum(x)**2: NaN where x was not finite, infinite where its square was not."""
     scale = np.frexp(np.where(np.isfinite(total_of(squares)), total_of(squares), 2.0**1023))[1] // 2
-    total = _leading([np.ldexp(part, -scale) for part in expansions.unpack(sums[1])], len(counts))
+    total = _leading([np.ldexp(part, -scale) for part in exact_floats.unpack(sums[1])], len(counts))
     square = _leading(
-        [np.ldexp(part, -2 * scale) for part in expansions.unpack(squares[1])]
-        + [np.ldexp(part, GROWTH_BITS - 2 * scale) for part in expansions.unpack(squares[2])],
+        [np.ldexp(part, -2 * scale) for part in exact_floats.unpack(squares[1])]
+        + [np.ldexp(part, GROWTH_BITS - 2 * scale) for part in exact_floats.unpack(squares[2])],
         len(counts),
     )
     terms = [term for part in square for term in two_product(counts, part)]
     for left, right, times in ((0, 0, -1.0), (0, 1, -2.0), (0, 2, -2.0), (1, 1, -1.0), (1, 2, -2.0)):
         terms += [times * term for term in two_product(total[left], total[right])]
-    spread = np.ldexp(np.maximum(expansions.compensated(terms), 0.0), 2 * scale)
+    spread = np.ldexp(np.maximum(exact_floats.compensated(terms), 0.0), 2 * scale)
     special, square_special = physical(sums[0]), physical(squares[0])
     return np.where(special != 0, np.nan, np.where(square_special != 0, np.inf, spread))
 
@@ -101,7 +101,7 @@ def _leading(parts: list[Float64s], count: int) -> list[Float64s]:
     """The three doubles that say most of an exact total: 159 bits of it."""
     leading: list[Float64s] = []
     for _ in range(3):
-        found = expansions.rounded(parts, count)
+        found = exact_floats.rounded(parts, count)
         leading.append(found)
         parts = [*parts, -found]
     return leading

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.core.accumulators.columns import Float64s, Int64s, flatten_lists, lists_from, physical
+from windowpane.core.accumulators.kernels.columns import Float64s, Int64s, flatten_lists, lists_from, physical
 from windowpane.core.groups import Groups
 
 

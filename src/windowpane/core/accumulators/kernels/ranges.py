@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windowpane.core.accumulators.columns import Bools, Float64s, Int64s, Values
+from windowpane.core.accumulators.kernels.columns import Bools, Float64s, Int64s, Values
 
 
 def prefix_sums(values: Int64s) -> Int64s:

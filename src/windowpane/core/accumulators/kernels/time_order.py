@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.columns import Bools, Int64s
+from windowpane.core.accumulators.kernels.columns import Bools, Int64s
 from windowpane.core.groups import Groups, stable_order
 
 NO_ROW = -1

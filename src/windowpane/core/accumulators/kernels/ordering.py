@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.core.accumulators.columns import (
+from windowpane.core.accumulators.kernels.columns import (
     Bools,
     Int64s,
     Values,

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Int64s, flatten_lists, lists_from, physical, validity
 from windowpane.core.accumulators.count import sum_by_group
-from windowpane.core.accumulators.ordering import sortable_integers
+from windowpane.core.accumulators.kernels.columns import Int64s, flatten_lists, lists_from, physical, validity
+from windowpane.core.accumulators.kernels.ordering import sortable_integers
 from windowpane.core.accumulators.percentiles import fractions_of, interleaved
 from windowpane.core.accumulators.types import NUMERIC, is_boolean, is_orderable, is_text, require
 from windowpane.core.groups import Groups

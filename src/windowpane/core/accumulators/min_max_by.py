@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.arrivals import is_row, latest_rows, take_rows
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Int64s, physical
-from windowpane.core.accumulators.ordering import sortable_integers
-from windowpane.core.accumulators.ranges import reduce_ranges
+from windowpane.core.accumulators.kernels.columns import Int64s, physical
+from windowpane.core.accumulators.kernels.ordering import sortable_integers
+from windowpane.core.accumulators.kernels.ranges import reduce_ranges
+from windowpane.core.accumulators.kernels.time_order import is_row, latest_rows, take_rows
 from windowpane.core.accumulators.types import ORDERABLE, is_orderable, require
 from windowpane.core.groups import Groups
 
 
-class ByOrderAccumulator:
+class MinMaxByAccumulator:
     """State: the value, what it is ordered by (NULL: no row yet), and its place by (ts, arrival)."""
 
     def __init__(self, type_: pa.DataType, order_type: pa.DataType, *, largest: bool) -> None:
@@ -65,11 +65,11 @@ def _states(columns: Sequence[pa.Array], ts: Int64s, arrival: Int64s, rows: Int6
     return [take_rows(column, rows) for column in (*columns, pa.array(ts), pa.array(arrival))]
 
 
-def build_min_by(types: Sequence[pa.DataType], params: Sequence[object]) -> ByOrderAccumulator:  # noqa: ARG001
+def build_min_by(types: Sequence[pa.DataType], params: Sequence[object]) -> MinMaxByAccumulator:  # noqa: ARG001
     require("min_by", types[1], is_orderable, f"an order of type {ORDERABLE}")
-    return ByOrderAccumulator(types[0], types[1], largest=False)
+    return MinMaxByAccumulator(types[0], types[1], largest=False)
 
 
-def build_max_by(types: Sequence[pa.DataType], params: Sequence[object]) -> ByOrderAccumulator:  # noqa: ARG001
+def build_max_by(types: Sequence[pa.DataType], params: Sequence[object]) -> MinMaxByAccumulator:  # noqa: ARG001
     require("max_by", types[1], is_orderable, f"an order of type {ORDERABLE}")
-    return ByOrderAccumulator(types[0], types[1], largest=True)
+    return MinMaxByAccumulator(types[0], types[1], largest=True)

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Int64s
-from windowpane.core.accumulators.ordering import extreme_of, order_keys
-from windowpane.core.accumulators.ranges import range_counts, reduce_ranges
+from windowpane.core.accumulators.kernels.columns import Int64s
+from windowpane.core.accumulators.kernels.ordering import extreme_of, order_keys
+from windowpane.core.accumulators.kernels.ranges import range_counts, reduce_ranges
 from windowpane.core.accumulators.types import ORDERABLE, is_orderable, require
 from windowpane.core.groups import Groups
 
 
-class ExtremeAccumulator:
+class MinMaxAccumulator:
     """The largest or the smallest value."""
 
     def __init__(self, type_: pa.DataType, *, largest: bool) -> None:
@@ -53,11 +53,11 @@ class ExtremeAccumulator:
         return order.restore(found, groups.sizes > 0)
 
 
-def build_min(types: Sequence[pa.DataType], params: Sequence[object]) -> ExtremeAccumulator:  # noqa: ARG001
+def build_min(types: Sequence[pa.DataType], params: Sequence[object]) -> MinMaxAccumulator:  # noqa: ARG001
     require("min", types[0], is_orderable, ORDERABLE)
-    return ExtremeAccumulator(types[0], largest=False)
+    return MinMaxAccumulator(types[0], largest=False)
 
 
-def build_max(types: Sequence[pa.DataType], params: Sequence[object]) -> ExtremeAccumulator:  # noqa: ARG001
+def build_max(types: Sequence[pa.DataType], params: Sequence[object]) -> MinMaxAccumulator:  # noqa: ARG001
     require("max", types[0], is_orderable, ORDERABLE)
-    return ExtremeAccumulator(types[0], largest=True)
+    return MinMaxAccumulator(types[0], largest=True)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.columns import Bools, Int64s
+from windowpane.core.accumulators.kernels.columns import Bools, Int64s
 
 Limbs: TypeAlias = Sequence[Int64s]
 

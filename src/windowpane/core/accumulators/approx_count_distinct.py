@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import canonical_floats, numpy_dtype, physical, validity
+from windowpane.core.accumulators.kernels.columns import canonical_floats, numpy_dtype, physical, validity
 from windowpane.core.accumulators.types import ORDERABLE, is_float, is_orderable, require
 from windowpane.core.groups import Groups, group_rows
 from windowpane.errors import PlanError

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.arrivals import earliest_rows, is_row, latest_rows, take_rows
 from windowpane.core.accumulators.base import Evaluated, Inputs
-from windowpane.core.accumulators.columns import Bools, Int64s, physical, validity
+from windowpane.core.accumulators.kernels.columns import Bools, Int64s, physical, validity
+from windowpane.core.accumulators.kernels.time_order import earliest_rows, is_row, latest_rows, take_rows
 from windowpane.core.groups import Groups
 from windowpane.errors import PlanError
 
 
-class PositionalAccumulator:
+class FirstLastAccumulator:
     """The first or last value. With `skip_nulls` the first or last that is not NULL."""
 
     def __init__(self, type_: pa.DataType, *, last: bool, skip_nulls: bool) -> None:
@@ -81,9 +81,9 @@ def _skip_nulls(function: str, params: Sequence[object]) -> bool:
     return params[0]
 
 
-def build_first(types: Sequence[pa.DataType], params: Sequence[object]) -> PositionalAccumulator:
-    return PositionalAccumulator(types[0], last=False, skip_nulls=_skip_nulls("first", params))
+def build_first(types: Sequence[pa.DataType], params: Sequence[object]) -> FirstLastAccumulator:
+    return FirstLastAccumulator(types[0], last=False, skip_nulls=_skip_nulls("first", params))
 
 
-def build_last(types: Sequence[pa.DataType], params: Sequence[object]) -> PositionalAccumulator:
-    return PositionalAccumulator(types[0], last=True, skip_nulls=_skip_nulls("last", params))
+def build_last(types: Sequence[pa.DataType], params: Sequence[object]) -> FirstLastAccumulator:
+    return FirstLastAccumulator(types[0], last=True, skip_nulls=_skip_nulls("last", params))
