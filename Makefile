@@ -18,6 +18,12 @@ test: test-fast test-spark ## Run all tests
 test-fast: setup ## Run the tests that need no Spark and no Java (under a minute)
 	$(PYTHON) -m pytest -m "not spark and not kafka and not postgres" -n auto
 
+.PHONY: search
+SEARCH ?= 20
+search: setup ## Look SEARCH times as long for counterexamples: oracle, properties, mutated queries, all layouts of the stages
+	SEARCH=$(SEARCH) $(PYTHON) -m pytest -m "not spark and not kafka and not postgres" -n auto \
+		tests/oracle tests/sql/test_fuzz.py tests/core tests/config/test_any_input.py tests/runtime/test_sizing.py tests/spark/test_stages.py
+
 .PHONY: test-spark
 test-spark: setup ## Run the others: those that start Spark, Kafka or PostgreSQL (needs Java 17+)
 	@scripts/java

@@ -5,9 +5,10 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.search import search
 from windowpane.config import EXAMPLE_PIPELINE, parse_pipeline
 from windowpane.errors import ConfigError
 
@@ -31,7 +32,7 @@ def _places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 _PLACES = [place for place in _places(tomllib.loads(EXAMPLE_PIPELINE)) if place]
 
 
-@settings(max_examples=200, deadline=None)
+@search(60)
 @given(st.lists(st.tuples(st.sampled_from(_PLACES), st.one_of(st.none(), _KEYS), _VALUES), min_size=1, max_size=3))
 def test_any_value_at_any_key(changes: list[tuple[tuple[Any, ...], str | None, Any]]) -> None:
     document = tomllib.loads(EXAMPLE_PIPELINE)
@@ -45,7 +46,7 @@ def test_any_value_at_any_key(changes: list[tuple[tuple[Any, ...], str | None, A
     _load(document)
 
 
-@settings(max_examples=200, deadline=None)
+@search(60)
 @given(st.integers(0, len(EXAMPLE_PIPELINE)), st.integers(0, 12), st.text(alphabet="[]{}=.,\"'#\n $ab\\", max_size=4))
 def test_any_edit_of_the_text(start: int, length: int, put: str) -> None:
     _load(EXAMPLE_PIPELINE[:start] + put + EXAMPLE_PIPELINE[start + length :])

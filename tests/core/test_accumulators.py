@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.search import search
 from windowpane.core.accumulators import Accumulator, Inputs, build_accumulator, names, resolve
 from windowpane.core.groups import Groups
 
@@ -273,7 +274,7 @@ def test_every_built_in_aggregate_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("function", sorted(CASES))
-@settings(max_examples=40)
+@search(16)
 @given(data=st.data())
 def test_any_cut_and_any_order_of_merging_gives_what_the_oracle_gives(function: str, data: st.DataObject) -> None:
     call = data.draw(calls(function))
@@ -301,7 +302,7 @@ def test_any_cut_and_any_order_of_merging_gives_what_the_oracle_gives(function: 
 
 
 @pytest.mark.parametrize("function", sorted(name for name in CASES if resolve(name).ranged))
-@settings(max_examples=40)
+@search(16)
 @given(data=st.data())
 def test_ranges_give_what_the_oracle_gives_for_their_rows(function: str, data: st.DataObject) -> None:
     call = data.draw(calls(function))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.search import scaled
 from tests.spark.staged import Layout, StagedChain, staged
 from windowpane.core.frames import Frame, WindowRows
 from windowpane.core.operators import sliding
@@ -52,7 +53,7 @@ def test_event_time(name: str, shards: int | None) -> None:
     arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": BY_EVENT}
     harness = staged(Layout(shards), QUERIES[name], **arguments) if shards else Harness(QUERIES[name], **arguments)
     rng, seen = random.Random(3), list[int]()
-    for step in range(60):
+    for step in range(scaled(30)):
         rows = rows_of(step, rng)
         seen += [row["ts"] for row in rows]
         harness.push(rows)

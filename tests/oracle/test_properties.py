@@ -20,13 +20,13 @@ from tests.oracle.running import (
     expect,
     results_of,
 )
-from tests.oracle.search import search
 from tests.oracle.spec import Aggregate, Query, Sliding, sql_of
+from tests.search import search
 from windowpane.plan.node import find
 from windowpane.plan.physical import PhysicalStreamingAggregation
 
 
-@search(0.5)
+@search(6)
 @given(draw.scenarios(draw.queries(draw.any_window)))
 def test_put_down_and_taken_up_after_every_step(scenario: Scenario) -> None:
     check_scenario(scenario, restore=True)
@@ -41,7 +41,7 @@ def final(results: list[Result]) -> list[Result]:
     ]
 
 
-@search(0.5)
+@search(6)
 @given(draw.punctual_scenarios(draw.windows_with_bounds), st.data())
 def test_cuts_into_batches_change_nothing_where_no_row_is_late(scenario: Scenario, data: st.DataObject) -> None:
     """The same rows, cut anew: the oracle's results for one cut are the harness's for the other."""
@@ -54,7 +54,7 @@ def test_cuts_into_batches_change_nothing_where_no_row_is_late(scenario: Scenari
     assert_same_results(final(run.results()), final(results), repr(scenario))
 
 
-@search(0.5)
+@search(6)
 @given(draw.scenarios(draw.fusable()))
 def test_fused_sliding_gives_the_rows_of_the_unfused(scenario: Scenario) -> None:
     """`collect_list` cannot be computed over ranges, so that with it the same query runs unfused."""
@@ -69,7 +69,7 @@ def test_fused_sliding_gives_the_rows_of_the_unfused(scenario: Scenario) -> None
         assert sorted(map(repr, exact)) == sorted(map(repr, pairs)), repr(scenario)
 
 
-@search(0.5)
+@search(6)
 @given(draw.scenarios(draw.queries(draw.sliding)), st.integers(1, 4))
 def test_sliding_windows_worked_on_a_few_at_a_time(scenario: Scenario, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -85,7 +85,7 @@ def by_group(results: list[Result]) -> dict[Any, list[tuple[int, bool, list[Any]
     return found
 
 
-@search(0.5)
+@search(6)
 @given(draw.ended_scenarios(draw.aligned, emit="update"))
 def test_the_last_update_is_the_result_at_close(scenario: Scenario) -> None:
     early, at_close = Run(scenario.query), Run(replace(scenario.query, emit="close"))
@@ -100,7 +100,7 @@ def test_the_last_update_is_the_result_at_close(scenario: Scenario) -> None:
     assert last == {key: repr(history[0][2]) for key, history in by_group(at_close.results()).items()}
 
 
-@search(0.25)
+@search(4)
 @given(draw.ended_scenarios(draw.sessions, emit="update"))
 def test_the_last_update_of_a_session_is_its_result_at_close(scenario: Scenario) -> None:
     """A session's bounds grow, so that its updates are other windows; the final ones are the same."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.oracle import strategies as draw
 from tests.oracle.running import Move, Run, Scenario, push, results_of
-from tests.oracle.search import search
 from tests.oracle.spec import Aggregate, Query, Sliding, settings_of, sql_of
+from tests.search import search
 from tests.spark.staged import Layout, staged
 from windowpane.plan.placement import place
 
@@ -47,7 +47,7 @@ def _exact(call: Aggregate) -> bool:
     return call.column in (None, "a", "k", "x") and call.function not in ("avg", "stddev")
 
 
-@search(0.5)
+@search(6)
 @given(draw.scenarios(grouped_inside()), layouts)
 def test_sliding_windows_over_the_stream_spread_over_shards(scenario: Scenario, layout: Layout) -> None:
     check_staged(scenario, layout)

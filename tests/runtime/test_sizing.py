@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.search import search
 from windowpane.runtime.sizing import CEILING, FLOOR, MOST, STEP, WARM_UP_SECONDS, WORTHWHILE, BatchSizing
 
 Cost = Callable[[float], float]
@@ -76,7 +77,7 @@ def turns(sizes: list[float]) -> int:
 @given(targets, scales, machines)
 @example(1.0, 1.0, Machine(0.8, 1.0, 1.0, 1.0, 0))
 @example(1.1875, 0.03125, Machine(0.40234375, 0.0625, 2.0, 1.1875, 0))  # hardly worth a change: the first comes late
-@settings(max_examples=200, deadline=None)
+@search(60)
 def test_it_settles_near_the_target_in_a_few_changes(target: float, scale: float, machine: Machine) -> None:
     fixed, noise = machine.fixed, machine.noise
     cost = linear(fixed, machine.per_size, noise, machine.seed)
@@ -110,7 +111,7 @@ def test_whatever_batches_take_a_change_is_by_a_worthwhile_step_within_the_bound
 
 
 @given(targets, costs, scales, st.integers(0, 99))
-@settings(max_examples=200, deadline=None)
+@search(60)
 def test_when_rows_become_dearer_or_cheaper_it_follows(target: float, per_size: float, scale: float, seed: int) -> None:
     stream = Stream(BatchSizing(target, scale), linear(0.3, per_size, 1.1, seed))
     stream.run(100)

@@ -10,7 +10,8 @@ from collections import Counter
 
 import pytest
 
-from tests.cases.loader import CASES, Case, CaseQuery, differences, load_cases, run_case
+from tests.cases.loader import CASES, CaseQuery, differences, load_cases, run_case
+from tests.search import scaled
 from tests.spark.staged import Layout, staged
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.reports import open_windows
@@ -21,10 +22,11 @@ LAYOUTS = [*(Layout(shards, feedback=True) for shards in (1, 2, 7)), Layout(2, f
 
 
 @pytest.mark.skipif(not ALL, reason=f"no cases: {CASES.name}/ is not beside the repository")
-@pytest.mark.parametrize("case", ALL, ids=[case["id"] for case in ALL])
-def test_case_in_stages(case: Case) -> None:
-    query = CaseQuery(case)
-    for layout in LAYOUTS:
+@pytest.mark.parametrize("number", range(len(ALL)), ids=[case["id"] for case in ALL])
+def test_case_in_stages(number: int) -> None:
+    """Each case in one layout, `make search` in all of them."""
+    case, query = ALL[number], CaseQuery(ALL[number])
+    for layout in [LAYOUTS[(number + more) % len(LAYOUTS)] for more in range(min(scaled(1), len(LAYOUTS)))]:
         harness = staged(layout, query.sql(), **query.harness_arguments())
         lines = differences(case, run_case(case, harness))
         assert not lines, "\n".join([str(layout), query.sql(), *lines])
