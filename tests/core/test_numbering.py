@@ -13,7 +13,7 @@ from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.accumulators import Inputs, build_accumulator, names, resolve
 from windowpane.core.aggregation import Aggregator, Call
-from windowpane.core.frames import Frame, Partials, Rows, SideRows, Suspects, TriggerTimes
+from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
 from windowpane.core.groups import Groups
 from windowpane.core.numbering import END, Numbers, Place, Portion, numbered, shifted
 from windowpane.core.wire import pack_portions, unpack_portions
@@ -74,7 +74,7 @@ def test_an_aggregator_names_the_state_columns_that_keep_numbers() -> None:
     assert Aggregator(calls, [], schema).arrival_names == ("_a1.2", "_a2.2")
 
 
-@pytest.mark.parametrize("kind", [Rows, Suspects, TriggerTimes, SideRows])
+@pytest.mark.parametrize("kind", [Rows, MaybeLateRows, TriggerTimes, SideRows])
 def test_every_kind_of_frame_with_the_column_is_shifted(kind: type[Rows]) -> None:
     moved = shifted(kind(rows([0, 1])), 5, ())
     assert type(moved) is kind

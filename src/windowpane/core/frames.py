@@ -50,7 +50,7 @@ class Partials:
 
 
 @dataclass(frozen=True)
-class Suspects:
+class MaybeLateRows:
     """Session rows that are late unless a session that is still open takes them in. Only the merge half can tell."""
 
     batch: pa.RecordBatch
@@ -102,7 +102,7 @@ Frame: TypeAlias = (
     | TriggerTimes
     | WindowRows
     | Partials
-    | Suspects
+    | MaybeLateRows
     | Emissions
     | SideRows
     | Progress

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, Partials, Rows, SideRows, Suspects, TriggerTimes
+from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
 from windowpane.errors import StateError
 
 END = 1 << 63
@@ -89,7 +89,7 @@ def numbered(portions: Iterable[Portion], numbers: Numbers, states: Collection[s
 
 def shifted(frame: Frame, by: int, states: Collection[str]) -> Frame:
     """The frame with `by` added to all arrival numbers: the column ARRIVAL, and state columns named `states`."""
-    if not isinstance(frame, Rows | TriggerTimes | Partials | Suspects | SideRows) or not by:
+    if not isinstance(frame, Rows | TriggerTimes | Partials | MaybeLateRows | SideRows) or not by:
         return frame
     batch = frame.batch
     for index, name in enumerate(batch.schema.names):

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Emissions, Frame, Partials, Progress, Rows, SideRows, Suspects, TriggerTimes
+from windowpane.core.frames import Emissions, Frame, MaybeLateRows, Partials, Progress, Rows, SideRows, TriggerTimes
 from windowpane.core.numbering import Place, Portion
 from windowpane.errors import InternalError
 
-_DATA: dict[str, type[Rows | TriggerTimes | Partials | Suspects | Emissions | SideRows]] = {
+_DATA: dict[str, type[Rows | TriggerTimes | Partials | MaybeLateRows | Emissions | SideRows]] = {
     "rows": Rows,
     "triggers": TriggerTimes,
     "partials": Partials,
-    "suspects": Suspects,
+    "maybe_late_rows": MaybeLateRows,
     "emissions": Emissions,
     "side": SideRows,
 }

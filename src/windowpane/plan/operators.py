@@ -12,7 +12,7 @@ from windowpane.core.emission import EmitPolicy
 from windowpane.core.operators.aggregation import Aggregation, PlainRows, RowEmission
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.counted import CountWindow
+from windowpane.core.operators.count_window import CountWindow
 from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
 from windowpane.core.operators.row_windows import AlignedRowWindow, SessionRowWindow

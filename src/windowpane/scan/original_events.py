@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, Rows, SideRows, Suspects
+from windowpane.core.frames import Frame, MaybeLateRows, Rows, SideRows
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SourceRows:
 def with_events(frame: Frame, source: SourceRows) -> Frame:
     """The frame with the events of its rows in place of their numbers in `source`."""
     name = "original_event" if isinstance(frame, SideRows) else c.EVENT
-    if not isinstance(frame, SideRows | Suspects | Rows) or name not in frame.batch.schema.names:
+    if not isinstance(frame, SideRows | MaybeLateRows | Rows) or name not in frame.batch.schema.names:
         return frame
     position = frame.batch.schema.get_field_index(name)
     numbers = frame.batch.column(position)

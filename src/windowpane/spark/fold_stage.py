@@ -25,8 +25,8 @@ from windowpane.errors import InternalError
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.original_events import with_events
 from windowpane.scan.scan import Scan, Scanned
-from windowpane.spark.spending import FOLD, PACK, SOURCE, spending, waiting
 from windowpane.spark.stages import Stages
+from windowpane.spark.timings import FOLD, PACK, SOURCE, timed, timed_items
 
 BEFORE = "windowpane.before"
 """Local property of the query's thread: JSON of the batch that runs, its timestamp, the watermark before it, and the
@@ -56,8 +56,8 @@ class FoldStage:
         told = _told(context) if self.stages.feedback else None
         fold = _Fold(self.stages, told)
         read = self.scan.read(batches, told.clock_us) if self.scan and told else by_place(in_chunks(batches))
-        for chunk in waiting(read, fold.spent, SOURCE):
-            with spending(fold.spent, FOLD):
+        for chunk in timed_items(read, fold.spent, SOURCE):
+            with timed(fold.spent, FOLD):
                 fold.add(chunk)
         if fold.clock_us is not None:
             numbers = told.numbers if told else Numbers.of_batch(_batch_id(context))
@@ -65,7 +65,7 @@ class FoldStage:
 
     def _pack(self, fold: _Fold, task: int, numbers: Numbers) -> pa.RecordBatch:
         home = task % self.stages.shards
-        with spending(fold.spent, PACK):
+        with timed(fold.spent, PACK):
             routed = self.stages.route_portions(fold.portions, home)
         payloads = [
             pack_portions(

@@ -18,8 +18,8 @@ from windowpane.core.operators.base import Holding, Operator, through
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.wire import pack_frames, unpack_portions
 from windowpane.spark.entries import read_entries, write_entries
-from windowpane.spark.spending import MERGE, STATE_CALLS, spending
 from windowpane.spark.stages import Stages
+from windowpane.spark.timings import MERGE, STATE_CALLS, timed
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -41,12 +41,12 @@ class MergeStage(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
         spent: Counter[str] = Counter()
-        with spending(spent, STATE_CALLS):
+        with timed(spent, STATE_CALLS):
             entries = read_entries(self._state)
-        with spending(spent, MERGE):
+        with timed(spent, MERGE):
             shard = Shard(self._stages, entries)
             shard.take([payload for _, payload in packed])
-        with spending(spent, STATE_CALLS):
+        with timed(spent, STATE_CALLS):
             write_entries(self._state, shard.changes())
         outputs = shard.outputs(spent)
         for kind, payload in outputs:

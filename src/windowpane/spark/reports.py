@@ -14,7 +14,7 @@ from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.fold_stage import FUTURE, NUMBERED, REINJECTED, TIMES
-from windowpane.spark.spending import seconds
+from windowpane.spark.timings import seconds
 
 _STANDING = ("maxima", "held_by", "open_windows", "state_bytes", "watermarks")
 Metas: TypeAlias = Sequence[Mapping[str, Any]]

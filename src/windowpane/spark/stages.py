@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, Partials, Progress, Rows, SideRows, Suspects, TriggerTimes
+from windowpane.core.frames import Frame, MaybeLateRows, Partials, Progress, Rows, SideRows, TriggerTimes
 from windowpane.core.hashing import shard_of
 from windowpane.core.numbering import Portion
 from windowpane.core.operators.base import Operator
@@ -78,7 +78,7 @@ class Stages:
                     _to_all(routed, frame)
                 case SideRows():
                     routed[home].append(frame)
-                case Rows() | Partials() | Suspects():
+                case Rows() | Partials() | MaybeLateRows():
                     for shard, part in self._split(frame.batch):
                         routed[shard].append(type(frame)(part))
                     if self.broadcast:

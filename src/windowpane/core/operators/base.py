@@ -14,10 +14,10 @@ from windowpane.core.frames import (
     Clock,
     ControlSignal,
     Frame,
+    MaybeLateRows,
     Partials,
     Progress,
     Rows,
-    Suspects,
     TriggerTimes,
     Watermark,
     WindowRows,
@@ -76,8 +76,8 @@ class Operator:
                 return self.on_window_rows(frame)
             case Partials():
                 return self.on_partials(frame)
-            case Suspects():
-                return self.on_suspects(frame)
+            case MaybeLateRows():
+                return self.on_maybe_late_rows(frame)
             case _:
                 return [frame]
 
@@ -97,7 +97,7 @@ class Operator:
     def on_partials(self, frame: Partials) -> list[Frame]:
         return [frame]
 
-    def on_suspects(self, frame: Suspects) -> list[Frame]:
+    def on_maybe_late_rows(self, frame: MaybeLateRows) -> list[Frame]:
         return [frame]
 
     def on_progress(self, frame: Progress) -> list[Frame]:

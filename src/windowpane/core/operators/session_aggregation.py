@@ -16,7 +16,7 @@ from windowpane.core import blob, side
 from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.emission import EmitPolicy
-from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials, Rows, SideRows, Suspects
+from windowpane.core.frames import BatchEnd, ControlSignal, Frame, MaybeLateRows, Partials, Rows, SideRows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit, result_schema
@@ -67,11 +67,11 @@ class PartialSessionAggregation(Operator):
         self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        suspect = self.plan.closed(int64s(frame.batch, c.TS), self.watermark_us)
+        maybe_late = self.plan.closed(int64s(frame.batch, c.TS), self.watermark_us)
         frames: list[Frame] = []
-        if suspect.any():
-            frames.append(Suspects(select(frame.batch, suspect)))
-        rows = select(frame.batch, ~suspect)
+        if maybe_late.any():
+            frames.append(MaybeLateRows(select(frame.batch, maybe_late)))
+        rows = select(frame.batch, ~maybe_late)
         if rows.num_rows:
             self.counts.aggregated += rows.num_rows
             frames.append(Partials(self._fold(rows)))
@@ -104,7 +104,7 @@ class MergeSessionAggregation(Operator):
         super().__init__()
         self.plan, self._aggregator, self._policy = plan, aggregator, emit_policy
         self._incoming: list[pa.RecordBatch] = []
-        self._suspects: list[pa.RecordBatch] = []
+        self._maybe_late: list[pa.RecordBatch] = []
         self._open: pa.RecordBatch | None = None
         self._judged_us: int | None = None
         """The watermark before the current micro-batch."""
@@ -117,8 +117,8 @@ class MergeSessionAggregation(Operator):
         self._incoming.append(frame.batch)
         return []
 
-    def on_suspects(self, frame: Suspects) -> list[Frame]:
-        self._suspects.append(frame.batch)
+    def on_maybe_late_rows(self, frame: MaybeLateRows) -> list[Frame]:
+        self._maybe_late.append(frame.batch)
         return []
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
@@ -141,9 +141,9 @@ class MergeSessionAggregation(Operator):
 
     def _take_in(self) -> list[Frame]:
         """Join the micro-batch's sessions with the open ones; what no open session takes in and is closed is late."""
-        suspects = concat(self._suspects)
-        fresh = [*self._incoming, *([] if suspects is None else [self._each_alone(suspects)])]
-        self._incoming, self._suspects = [], []
+        maybe_late = concat(self._maybe_late)
+        fresh = [*self._incoming, *([] if maybe_late is None else [self._each_alone(maybe_late)])]
+        self._incoming, self._maybe_late = [], []
         if not fresh:
             return []
         parts = ([] if self._open is None else [self._open]) + [_booked(batch) for batch in fresh]
@@ -154,15 +154,15 @@ class MergeSessionAggregation(Operator):
         merged = self._merge(whole, found)
         too_late = self.plan.closed(found.last, self._judged_us)
         self._open = select(merged, ~too_late)
-        if suspects is None:
+        if maybe_late is None:
             return []
-        return self._part_late(suspects, found, too_late)
+        return self._part_late(maybe_late, found, too_late)
 
-    def _each_alone(self, suspects: pa.RecordBatch) -> pa.RecordBatch:
+    def _each_alone(self, maybe_late: pa.RecordBatch) -> pa.RecordBatch:
         """One session per row, so that each can be told apart after joining."""
-        ts = int64s(suspects, c.TS)
+        ts = int64s(maybe_late, c.TS)
         alone = Groups(np.arange(len(ts)), len(ts))
-        return fold_sessions(self._aggregator, suspects, Segments(alone, ts, ts))
+        return fold_sessions(self._aggregator, maybe_late, Segments(alone, ts, ts))
 
     def _merge(self, whole: pa.RecordBatch, found: Segments) -> pa.RecordBatch:
         epochs, pending = np.zeros(found.groups.count, np.int64), np.zeros(found.groups.count, np.int64)
@@ -173,9 +173,9 @@ class MergeSessionAggregation(Operator):
         heads += [whole.column(name).take(member) for name in self.plan.key_names]
         return self._aggregator.merge_groups(whole, found.groups, heads, BOOKED)
 
-    def _part_late(self, suspects: pa.RecordBatch, found: Segments, too_late: Bools) -> list[Frame]:
-        """Suspects are the last elements of the joined batch, in their own order."""
-        sessions = found.groups.ids[len(found.groups.ids) - suspects.num_rows :]
+    def _part_late(self, maybe_late: pa.RecordBatch, found: Segments, too_late: Bools) -> list[Frame]:
+        """MaybeLateRows are the last elements of the joined batch, in their own order."""
+        sessions = found.groups.ids[len(found.groups.ids) - maybe_late.num_rows :]
         late = too_late[sessions]
         self.counts.late += int(late.sum())
         self.counts.aggregated += int((~late).sum())
@@ -183,7 +183,7 @@ class MergeSessionAggregation(Operator):
             return []
         missed = sessions[late]
         batch = side.side_batch(
-            "late", side.LATE_WINDOW, select(suspects, late), clock_us=self.clock_us, watermark_us=self._judged_us,
+            "late", side.LATE_WINDOW, select(maybe_late, late), clock_us=self.clock_us, watermark_us=self._judged_us,
             keys=self.plan.keys, window_start=found.first[missed], window_end=found.last[missed] + self.plan.gap_us,
         )  # fmt: skip
         return [SideRows(batch)]

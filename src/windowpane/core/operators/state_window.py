@@ -13,7 +13,7 @@ from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.counted import ranges_schema, rows_of_ranges
+from windowpane.core.operators.count_window import ranges_schema, rows_of_ranges
 from windowpane.core.rows import RowBuffer, flags, select, take
 from windowpane.core.windows import State
 

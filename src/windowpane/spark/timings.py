@@ -16,7 +16,7 @@ SOURCE, FOLD, PACK, MERGE, STATE_CALLS = "source", "fold", "pack", "merge", "sta
 
 
 @contextmanager
-def spending(spent: Counter[str], name: str) -> Iterator[None]:
+def timed(spent: Counter[str], name: str) -> Iterator[None]:
     """Adds the time of what is done within."""
     began = time.perf_counter_ns()
     try:
@@ -25,10 +25,10 @@ def spending(spent: Counter[str], name: str) -> Iterator[None]:
         spent[f"{SPENT}{name}"] += (time.perf_counter_ns() - began) // 1000
 
 
-def waiting(items: Iterator[Item], spent: Counter[str], name: str) -> Iterator[Item]:
+def timed_items(items: Iterator[Item], spent: Counter[str], name: str) -> Iterator[Item]:
     """The items, adding the time that each takes to come."""
     while True:
-        with spending(spent, name):
+        with timed(spent, name):
             item = next(items, None)
         if item is None:
             return
