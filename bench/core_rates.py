@@ -94,7 +94,7 @@ def _rate(spec: Tumbling | Hopping | Session, batches: Sequence[MicroBatch]) -> 
 
 
 def _limit(batch: MicroBatch) -> float:
-    slots = pa.array(batch.rows.column(c.TS).to_numpy() // TUMBLING.size_us)
+    slots = pa.array(batch.rows.column(c.EVENT_TIME).to_numpy() // TUMBLING.size_us)
     table = pa.Table.from_batches([batch.rows.append_column("slot", slots)])
     grouped = partial(table.group_by(["slot", KEY], use_threads=False).aggregate, AGGREGATES)
     return MILLION / median_seconds(grouped, 3 * REPEATS)
@@ -102,7 +102,7 @@ def _limit(batch: MicroBatch) -> float:
 
 def _slide(spec: Sliding, function: str, rows: pa.RecordBatch, *, per_key: bool) -> list[pa.RecordBatch]:
     pipeline = sliding(spec, Call("_a0", function, (VALUE,)), rows, per_key=per_key)
-    return pipeline.step(MicroBatch(rows, int(rows.column(c.TS)[-1].as_py())))
+    return pipeline.step(MicroBatch(rows, int(rows.column(c.EVENT_TIME)[-1].as_py())))
 
 
 def _rows(name: str, per_second: float, goal: float | None, note: str) -> Figure:

@@ -34,7 +34,7 @@ class MicroBatch:
 
 def row_batch(ts: Int64s, keys: pa.Array | Int64s, values: Int64s, first_arrival: int = 0) -> pa.RecordBatch:
     arrival = np.arange(first_arrival, first_arrival + len(ts))
-    return pa.RecordBatch.from_pydict({c.TS: ts, c.ARRIVAL: arrival, KEY: keys, VALUE: values})
+    return pa.RecordBatch.from_pydict({c.EVENT_TIME: ts, c.ARRIVAL: arrival, KEY: keys, VALUE: values})
 
 
 def stream(batches: int, rows: int, keys: int, *, span_us: int, lag_us: int, seed: int = 7) -> list[MicroBatch]:
@@ -99,7 +99,7 @@ def whole(batches: Sequence[MicroBatch]) -> pa.Table:
 
 def by_window(rows: pa.Table, size_us: int, slide_us: int) -> pa.Table:
     """The expected results of aligned windows: pyarrow's group_by per slide, and again over the windows of each."""
-    slides = pa.array(rows[c.TS].to_numpy() // slide_us * slide_us)
+    slides = pa.array(rows[c.EVENT_TIME].to_numpy() // slide_us * slide_us)
     partial = rows.append_column(c.WINDOW_START, slides).group_by([c.WINDOW_START, KEY]).aggregate(AGGREGATES)
     partial = partial.rename_columns(RESULTS)
     shifted = []
@@ -112,7 +112,7 @@ def by_window(rows: pa.Table, size_us: int, slide_us: int) -> pa.Table:
 
 def by_session(rows: pa.Table, gap_us: int) -> pa.Table:
     """The expected results of sessions: rows sorted by key and time, cut where a gap is."""
-    ts, keys, values = (rows[name].to_numpy() for name in (c.TS, KEY, VALUE))
+    ts, keys, values = (rows[name].to_numpy() for name in (c.EVENT_TIME, KEY, VALUE))
     order = np.lexsort((ts, keys))
     ts, keys, values = ts[order], keys[order], values[order]
     cut = np.flatnonzero((keys[1:] != keys[:-1]) | (ts[1:] - ts[:-1] >= gap_us)) + 1

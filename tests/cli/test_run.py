@@ -70,7 +70,7 @@ def test_the_example_of_init_runs_is_inspected_and_ends(tmp_path: Path) -> None:
     windows = {item["start_us"] for item in hot["state"] if item["what"] == "window"}
     assert len(windows) >= 1
     assert all(item["end_us"] - item["start_us"] == 10_000_000 for item in hot["state"] if item["what"] == "window")
-    assert hot["source_shards"].keys() == {"bids/0"}
+    assert hot["source_partitions"].keys() == {"bids/0"}
 
     drained = windowpane(tmp_path, "run", "--drain")
     assert drained.returncode == 0, drained.stderr

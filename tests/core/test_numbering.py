@@ -25,7 +25,7 @@ BY = (1 << 62) + 12_345
 
 
 def rows(arrivals: list[int]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({c.TS: pa.array([0] * len(arrivals)), c.ARRIVAL: pa.array(arrivals)})
+    return pa.RecordBatch.from_pydict({c.EVENT_TIME: pa.array([0] * len(arrivals)), c.ARRIVAL: pa.array(arrivals)})
 
 
 def arrivals(frames: list[Frame]) -> list[list[int]]:
@@ -69,7 +69,7 @@ def test_state_that_is_shifted_is_the_state_of_rows_that_are_numbered_so_from_th
 
 
 def test_an_aggregator_names_the_state_columns_that_keep_numbers() -> None:
-    schema = pa.schema([("x", pa.int64()), (c.TS, pa.int64()), (c.ARRIVAL, pa.int64())])
+    schema = pa.schema([("x", pa.int64()), (c.EVENT_TIME, pa.int64()), (c.ARRIVAL, pa.int64())])
     calls = [Call("_a0", "sum", ("x",)), Call("_a1", "first", ("x",)), Call("_a2", "collect_list", ("x",))]
     assert Aggregator(calls, [], schema).arrival_names == ("_a1.2", "_a2.2")
 

@@ -19,7 +19,7 @@ DETAILS = [
 
 
 def bad_rows() -> pa.RecordBatch:
-    rows = pa.RecordBatch.from_pydict({c.TS: pa.array([None] * len(DETAILS), pa.int64())})
+    rows = pa.RecordBatch.from_pydict({c.EVENT_TIME: pa.array([None] * len(DETAILS), pa.int64())})
     reasons, details = (pa.array([row[index] for row in DETAILS], pa.string()) for index in (0, 1))
     return side_batch("error", reasons, rows, clock_us=0, watermark_us=None, detail=details)
 

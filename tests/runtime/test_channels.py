@@ -46,7 +46,7 @@ class Taking(Sink):
 
 def side_rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
     rows = pa.RecordBatch.from_pydict(
-        {c.TS: pa.array(range(count), pa.int64()), c.EVENT: [f'{{"v":{number}}}' for number in range(count)], **columns}
+        {c.EVENT_TIME: pa.array(range(count), pa.int64()), c.EVENT: [f'{{"v":{n}}}' for n in range(count)], **columns}
     )
     return side_batch(kind, "a reason", rows, clock_us=0, watermark_us=None)
 

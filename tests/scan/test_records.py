@@ -60,7 +60,8 @@ def test_a_time_comes_from_the_first_place_that_has_one() -> None:
     ]  # fmt: skip
     stamps: list[int | None] = [2_000_000, 2_000_000, 2_000_000, None, 3_000_000, 4_000_000, 5_000_000, None]
     rows = scanned(scan(), handed(*values, stamps=stamps)).rows
-    assert rows.column(c.TS).to_pylist() == [5000, 1_000_000, 2_000_000, CLOCK_US, 3_000_000, 4_000_000, 6000, None]
+    times = [5000, 1_000_000, 2_000_000, CLOCK_US, 3_000_000, 4_000_000, 6000, None]
+    assert rows.column(c.EVENT_TIME).to_pylist() == times
     found = [CONFIG, METADATA, METADATA, PROCESSING, METADATA, METADATA, CONFIG, None]
     assert rows.column(c.TIME_SOURCE).to_pylist() == found
     assert [reason is not None for reason in rows.column(c.ERROR).to_pylist()] == [False] * 5 + [True] * 3
@@ -78,7 +79,7 @@ def test_what_cannot_be_read_is_an_error_row_with_its_text() -> None:
 def test_partitions_are_shards_with_their_topic_where_there_are_several(topics: bool, shards: list[str]) -> None:
     place = {PARTITION: pa.array([3, 1], pa.int32())}
     batches = [handed(GOOD, GOOD, **place, **{TOPIC: pa.array(names)}) for names in (["a", "b"], ["b", "a"])]
-    assert scanned(scan(topics=topics), *batches).rows.column(c.SHARD).to_pylist() == shards
+    assert scanned(scan(topics=topics), *batches).rows.column(c.SOURCE_PARTITION).to_pylist() == shards
 
 
 def test_the_schema_is_that_of_the_rows() -> None:

@@ -60,9 +60,10 @@ def test_timestamps_and_integers_become_microseconds(tmp_path: Path) -> None:
     day = dt.datetime(1969, 12, 31, 23, 59, 59, 1, dt.UTC)
     path = write(tmp_path / "a.parquet", at=pa.array([day, None], INSTANT), ms=pa.array([-1, None], INT))
     of_instants = scan(columns={"at": INSTANT}, time=EventTimeColumn("at", None, strict=False))
-    assert [row[c.TS] for row in rows(of_instants, path)] == [-999_999, None]
+    assert [row[c.EVENT_TIME] for row in rows(of_instants, path)] == [-999_999, None]
     of_numbers = scan(columns={"ms": INT}, time=EventTimeColumn("ms", 1000, strict=True))
-    assert [(row[c.TS], row[c.ERROR]) for row in rows(of_numbers, path)] == [(-1000, None), (None, "event_time_null")]
+    found = [(row[c.EVENT_TIME], row[c.ERROR]) for row in rows(of_numbers, path)]
+    assert found == [(-1000, None), (None, "event_time_null")]
 
 
 def test_a_time_too_large_to_compute_with_cannot_be_parsed(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_time_too_large_to_compute_with_cannot_be_parsed(tmp_path: Path) -> No
 
 def test_in_processing_time_every_row_has_the_time_of_the_batch(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", v=pa.array([1, 2], INT))
-    assert [row[c.TS] for row in rows(scan(columns={"v": INT}), path)] == [CLOCK_US, CLOCK_US]
+    assert [row[c.EVENT_TIME] for row in rows(scan(columns={"v": INT}), path)] == [CLOCK_US, CLOCK_US]
 
 
 def test_where_is_a_flag_and_null_is_not_kept(tmp_path: Path) -> None:
@@ -99,7 +100,8 @@ def test_a_subexpression_that_several_columns_share_stops_no_batch(tmp_path: Pat
 
 def test_columns_are_found_in_any_case_and_missing_ones_are_null(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", Price=pa.array([1], INT))
-    assert rows(scan(columns={"price": INT, "seller": TEXT}), path) == [{c.TS: CLOCK_US, "_price": 1, "_seller": None}]
+    found = rows(scan(columns={"price": INT, "seller": TEXT}), path)
+    assert found == [{c.EVENT_TIME: CLOCK_US, "_price": 1, "_seller": None}]
 
 
 def test_a_file_with_none_of_the_columns_still_has_its_rows(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def deliver(spark: SparkSession, folder: Path, sink: Sink, events: list[str]) ->
     channel.begin(10)
     try:
         for batch_id, texts in enumerate((events, ['{"v":"behind"}'])):
-            rows = pa.RecordBatch.from_pydict({c.TS: pa.array(range(len(texts)), pa.int64()), c.EVENT: texts})
+            rows = pa.RecordBatch.from_pydict({c.EVENT_TIME: pa.array(range(len(texts)), pa.int64()), c.EVENT: texts})
             batch = side_batch("late", "a reason", rows, clock_us=0, watermark_us=None)
             channel.hand_over(Waiting(batch_id, [batch]))
         assert channel.settle(120, tries=3) == 0

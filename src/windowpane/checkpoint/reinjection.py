@@ -80,7 +80,7 @@ class Reinjection:
         shards = pc.coalesce(plain(batch).column("shard"), f"{self.stream}/0")
         kinds = batch.column("kind")
         for shard in shards.unique().to_pylist():
-            beside = f',"{c.SHARD}":{json.dumps(shard)},"{c.REINJECTIONS}":'
+            beside = f',"{c.SOURCE_PARTITION}":{json.dumps(shard)},"{c.REINJECTIONS}":'
             texts = pc.binary_join_element_wise(opened, beside, again, "}", "")
             for kind in kinds.unique().to_pylist():
                 found = texts.filter(pc.and_(pc.equal(kinds, kind), pc.equal(shards, shard))).to_pylist()

@@ -215,7 +215,7 @@ def inspect(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show the contents of a checkpoint: plan, watermark per source shard, open windows with groups and bytes."""
+    """Show the contents of a checkpoint: plan, watermark per source partition, open windows with groups and bytes."""
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.inspect import InspectOptions, inspect  # noqa: PLC0415
 

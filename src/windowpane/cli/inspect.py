@@ -86,9 +86,9 @@ def _facts(document: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "last batch", f"{document['last_batch']}, committed {document['committed_batch']}"
     watermark = document["watermark_us"]
     yield "watermark", "none yet" if watermark is None else instant(watermark)
-    for shard, us in document["source_shards"].items():
-        holds = "  holds the watermark" if shard == document["held_by"] else ""
-        yield "", f"{shard} at {instant(us)}{holds}"
+    for partition, us in document["source_partitions"].items():
+        holds = "  holds the watermark" if partition == document["held_by"] else ""
+        yield "", f"{partition} at {instant(us)}{holds}"
     yield "open windows", f"{document['open_windows']:,}"
     if document["totals"]:
         yield "accounting", proof(document["totals"])

@@ -151,8 +151,8 @@ class Options(Settings):
     idle_timeout_us: PositiveDurationOrOff = Field(
         default=None,
         alias="idle_timeout",
-        description='A source shard without rows for this long no longer holds the watermark back. "off": it always '
-        "does.",
+        description='A source partition without rows for this long no longer holds the watermark back. "off": it '
+        "always does.",
     )
     checkpoint: Folder | None = Field(
         default=None,

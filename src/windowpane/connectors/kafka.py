@@ -1,4 +1,4 @@
-"""Kafka through Spark's connector: partitions as shards, values decoded to columns, results as keyed messages."""
+"""Kafka through Spark's connector: values decoded to columns, results as keyed messages."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def require_connector(spark: SparkSession, who: str, key: str) -> None:
         ) from missing  # fmt: skip
 
 
-def shard(name: str, stream: Stream) -> Column:
-    """Of each record, the shard that it moves the watermark of: its partition, with the topic if there are several."""
+def source_partition(name: str, stream: Stream) -> Column:
+    """Of each record, the partition whose watermark it moves, with the topic if there are several."""
     number = F.col("partition").cast("string")
     if several_topics(stream):
         number = F.concat(F.col("topic"), F.lit("-"), number)
@@ -72,7 +72,7 @@ def decode(frame: DataFrame, stream: Stream) -> DataFrame:
     declared = parse_schema(stream.schema_ or "")
     own = with_kafka_metadata(declared)[len(declared) :]
     beside = [_KEY_TEXT if column.name == "key" else column.name for column in own]
-    return json_text.decode(frame, stream, "value", [*beside, c.SHARD, SOURCE_TIME])
+    return json_text.decode(frame, stream, "value", [*beside, c.SOURCE_PARTITION, SOURCE_TIME])
 
 
 def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:

@@ -23,7 +23,7 @@ from windowpane.scan.message_columns import PLACE
 from windowpane.sql import KAFKA
 
 TEXT_FILES = ("json", "csv")
-_BESIDE = (c.CORRUPT, c.SHARD, c.REINJECTIONS, SOURCE_TIME, *c.FILE_COLUMNS)
+_BESIDE = (c.CORRUPT, c.SOURCE_PARTITION, c.REINJECTIONS, SOURCE_TIME, *c.FILE_COLUMNS)
 """Columns that are no part of the row as the source has it."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark's binaryFile format has, and must be told."""
@@ -93,7 +93,7 @@ def open_stream(
     else:
         opened = reader.load(path) if path else reader.load()
         opened = _with_file(reading.select(opened)) if format_name in FILES else opened
-    stamped = _with_stamp(_with_shard(opened, name, stream), format_name)
+    stamped = _with_stamp(_with_partition(opened, name, stream), format_name)
     decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
     if queue is not None:
         decoded = decoded.unionByName(_queued(spark, queue, decoded), allowMissingColumns=True)
@@ -166,7 +166,7 @@ def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | No
 
 
 def take_stream(frame: DataFrame, *, originals: bool) -> DataFrame:
-    """A stream that the user has opened, as one shard, with what the stages need beside its own columns."""
+    """A stream that the user has opened, as one partition, with what the stages need beside its own columns."""
     return _with_original(frame, originals=originals)
 
 
@@ -203,7 +203,7 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
     own = [f"`{column}`" for column in frame.columns if column not in _BESIDE]
     whole = F.to_json(F.struct(*(F.col(column) for column in own)), WHOLE_JSON)
     if c.CORRUPT in frame.columns:
-        place = [f"`{column}`" for column in PLACE if f"`{column}`" in own and c.SHARD in frame.columns]
+        place = [f"`{column}`" for column in PLACE if f"`{column}`" in own and c.SOURCE_PARTITION in frame.columns]
         text = F.to_json(F.struct(F.col(c.CORRUPT), *(F.col(column) for column in place)))
         whole = F.when(F.col(c.CORRUPT).isNotNull(), text).otherwise(whole)
     return frame.withColumn(c.EVENT, whole)
@@ -214,6 +214,8 @@ def _with_stamp(frame: DataFrame, format_name: str) -> DataFrame:
     return frame.withColumn(SOURCE_TIME, F.col("timestamp")) if format_name in STAMPING_FORMATS else frame
 
 
-def _with_shard(frame: DataFrame, name: str, stream: Stream) -> DataFrame:
-    """Kafka partitions are shards of their own; any other source is one."""
-    return frame.withColumn(c.SHARD, kafka.shard(name, stream)) if stream.format == KAFKA else frame
+def _with_partition(frame: DataFrame, name: str, stream: Stream) -> DataFrame:
+    """Kafka has partitions; any other source is one partition."""
+    if stream.format != KAFKA:
+        return frame
+    return frame.withColumn(c.SOURCE_PARTITION, kafka.source_partition(name, stream))

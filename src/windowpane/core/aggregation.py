@@ -140,9 +140,8 @@ def _bind(call: Call, schema: pa.Schema) -> _Bound:
 
 
 def _inputs(call: Call, rows: pa.RecordBatch) -> Inputs:
-    return Inputs(
-        [rows.column(name) for name in call.inputs], rows.column(c.TS).to_numpy(), rows.column(c.ARRIVAL).to_numpy()
-    )
+    columns = [rows.column(name) for name in call.inputs]
+    return Inputs(columns, rows.column(c.EVENT_TIME).to_numpy(), rows.column(c.ARRIVAL).to_numpy())
 
 
 def _selected(call: Call, rows: pa.RecordBatch) -> Int64s | None:

@@ -1,16 +1,18 @@
 """Names of the columns that cross between stages. They start with an underscore, so no user's column can clash.
 
-A row batch has TS and ARRIVAL, and where the plan needs them SHARD, KEEP, ERROR, DETAIL, EVENT, the group keys `_k0…`,
-partition keys `_p0…`, aggregate inputs `_a0_0…`, aggregate filters `_a0_f`, carried columns `_c0…`, dedupe keys `_d0…`
-and the flags below.
+A row batch has EVENT_TIME and ARRIVAL, and where the plan needs them SOURCE_PARTITION, KEEP, ERROR, DETAIL,
+EVENT, the group keys `_k0…`, partition keys `_p0…`, aggregate inputs `_a0_0…`, aggregate filters `_a0_f`,
+carried columns `_c0…`, dedupe keys `_d0…` and the flags below.
 """
 
-TS = "_ts"
+EVENT_TIME = "_ts"
 """int64 microseconds: the row's event time (processing time in that mode). NULL only on error rows."""
 ARRIVAL = "_arrival"
 """int64: order of arrival, unique within a stream's life."""
-SHARD = "_shard"
-"""string `stream/number`: the source shard that tracks its own maximum."""
+SOURCE_PARTITION = "_shard"
+"""string `stream/number`: the partition of the source, which has its own largest event time. State and queues of
+reinjected rows contain this column name.
+"""
 KEEP = "_keep"
 """bool: the WHERE clause; anything but true is filtered."""
 ERROR = "_error"
@@ -34,8 +36,8 @@ that a task reads. NULL for rows that are from no file of the source.
 
 WHEN = "_when"
 OPEN = "_open"
-CLOSE = "_close"
-"""Flags of sliding triggers and state windows."""
+EMIT = "_emit"
+"""bool: the conditions of sliding triggers (WHEN) and of state windows (OPEN, EMIT)."""
 
 SEQUENCE = "_sequence"
 """int64: number of a row within its partition, for count windows."""

@@ -30,7 +30,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class TriggerTimes:
-    """Rows of any shard that trigger a sliding window, TS and ARRIVAL alone: for shards that hold other rows."""
+    """EVENT_TIME and ARRIVAL of the rows that trigger sliding windows, for shards that hold other rows."""
 
     batch: pa.RecordBatch
 
@@ -72,7 +72,7 @@ class SideRows:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far source shards have come: the largest event time of each that may move the watermark, None for none."""
+    """The largest event time of each source partition that may move the watermark; None if no row may."""
 
     maxima: Mapping[str, int | None]
 

@@ -40,7 +40,7 @@ def take(batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
 
 def in_time_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows by (ts, arrival)."""
-    return take(batch, np.lexsort((int64s(batch, c.ARRIVAL), int64s(batch, c.TS))))
+    return take(batch, np.lexsort((int64s(batch, c.ARRIVAL), int64s(batch, c.EVENT_TIME))))
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:

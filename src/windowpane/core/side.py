@@ -52,12 +52,12 @@ def side_batch(
     window_end: npt.NDArray[np.int64] | None = None,
     detail: str | pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Side rows for `rows`, which keep their own event time, keys, shard and original event where they have them."""
+    """Side rows for `rows`, with their event time, keys, source partition and original event where they have them."""
     count = rows.num_rows
     fields = {
         "kind": pa.repeat(pa.scalar(kind), count),
         "reason": reason if isinstance(reason, pa.Array) else pa.repeat(pa.scalar(reason), count),
-        "event_us": _column(rows, c.TS, pa.int64()),
+        "event_us": _column(rows, c.EVENT_TIME, pa.int64()),
         "processing_us": pa.repeat(pa.scalar(clock_us, pa.int64()), count),
         "watermark_us": pa.repeat(pa.scalar(watermark_us, pa.int64()), count),
         "window_start_us": _bounds(window_start, count),
@@ -65,7 +65,7 @@ def side_batch(
         "group_key": _group_key(rows, keys),
         "original_event": _column(rows, c.EVENT, pa.null()),
         "error_detail": detail if isinstance(detail, pa.Array) else pa.repeat(pa.scalar(detail, pa.string()), count),
-        "shard": _column(rows, c.SHARD, pa.string()),
+        "shard": _column(rows, c.SOURCE_PARTITION, pa.string()),
         "reinjections": _column(rows, c.REINJECTIONS, pa.int32()),
     }
     return pa.RecordBatch.from_pydict(fields)
@@ -153,16 +153,16 @@ def _record(row: dict[str, object], plan_id: str, transform: str) -> dict[str, o
         "original_event": _original(row["original_event"]),
         "error_detail": row["error_detail"],
         "plan_id": plan_id,
-        "shard": _shard_number(row["shard"]),
+        "shard": _partition_number(row["shard"]),
         "transform": transform,
     }
     return record | {"reinjections": row["reinjections"]} if row["reinjections"] else record
 
 
-def _shard_number(shard: object) -> object:
-    """A shard is named `stream/number`, or `stream/topic-number`; the record has the number."""
-    number = str(shard).rpartition("/")[2].rpartition("-")[2]
-    return int(number) if number.isdigit() else shard
+def _partition_number(partition: object) -> object:
+    """A source partition is named `stream/number`, or `stream/topic-number`; the record has the number."""
+    number = str(partition).rpartition("/")[2].rpartition("-")[2]
+    return int(number) if number.isdigit() else partition
 
 
 def _original(event: object) -> object:

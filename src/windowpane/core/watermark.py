@@ -1,4 +1,4 @@
-"""Where time stands: per-shard maxima and the watermark made of them. Deterministic in the messages it is given."""
+"""Where time stands: per-partition maxima and the watermark made of them. Deterministic in the messages it is given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class ShardWatermark:
-    """`min over shards that are not idle (max event time) - lag`, never moving back; None before any row.
+    """`min over source partitions that are not idle (max event time) - lag`, never moving back; None before any row.
 
     A stream of `streams` that has shown no row yet holds the watermark, unless it is idle.
     """
@@ -19,14 +19,14 @@ class ShardWatermark:
     watermark_us: int | None = None
     maxima: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, int] = field(default_factory=dict)
-    """Processing time of the last micro-batch in which a shard, or a stream, had rows."""
+    """Processing time of the last micro-batch in which a source partition, or a stream, had rows."""
 
     def observe(self, maxima: Mapping[str, int | None], clock_us: int) -> None:
-        """Take in a micro-batch's shards: the largest event time that may move the watermark, None if there is none."""
-        for shard, largest in maxima.items():
-            self.last_seen[shard] = self.last_seen[_stream_of(shard)] = clock_us
+        """Take in the largest event times of a micro-batch by source partition; None if no row may move the watermark."""
+        for partition, largest in maxima.items():
+            self.last_seen[partition] = self.last_seen[_stream_of(partition)] = clock_us
             if largest is not None:
-                self.maxima[shard] = max(largest, self.maxima.get(shard, largest))
+                self.maxima[partition] = max(largest, self.maxima.get(partition, largest))
 
     def begin(self, clock_us: int) -> None:
         """The first micro-batch starts the idle clock of streams that have not been heard of."""
@@ -43,24 +43,24 @@ class ShardWatermark:
     def _candidate(self, clock_us: int) -> int | None:
         if any(not self._heard(stream) and not self._idle(stream, clock_us) for stream in self.streams):
             return None
-        active = [largest for shard, largest in self.maxima.items() if not self._idle(shard, clock_us)]
+        active = [largest for partition, largest in self.maxima.items() if not self._idle(partition, clock_us)]
         if not active:
             return None
         return min(active) - self.lag_us
 
     def _heard(self, stream: str) -> bool:
-        return any(_stream_of(shard) == stream for shard in self.maxima)
+        return any(_stream_of(partition) == stream for partition in self.maxima)
 
-    def _idle(self, shard: str, clock_us: int) -> bool:
+    def _idle(self, partition: str, clock_us: int) -> bool:
         if self.idle_timeout_us is None:
             return False
-        return clock_us - self.last_seen.get(shard, clock_us) >= self.idle_timeout_us
+        return clock_us - self.last_seen.get(partition, clock_us) >= self.idle_timeout_us
 
     def holding(self, clock_us: int) -> str | None:
-        """The shard whose maximum holds the watermark: the answer to "why does nothing come out"."""
-        active = {shard: largest for shard, largest in self.maxima.items() if not self._idle(shard, clock_us)}
-        return min(active, key=lambda shard: (active[shard], shard)) if active else None
+        """The source partition whose maximum holds the watermark: the answer to "why does nothing come out"."""
+        active = {name: largest for name, largest in self.maxima.items() if not self._idle(name, clock_us)}
+        return min(active, key=lambda name: (active[name], name)) if active else None
 
 
-def _stream_of(shard: str) -> str:
-    return shard.rpartition("/")[0]
+def _stream_of(partition: str) -> str:
+    return partition.rpartition("/")[0]

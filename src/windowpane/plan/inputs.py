@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from windowpane.core import columns as c
 from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalFilter, LogicalRows, LogicalWindow
 from windowpane.plan.node import PlanNode, walk
 from windowpane.plan.node_fields import ColumnUse, InputColumn, PhysicalCall, Role
@@ -54,11 +55,11 @@ def _columns_of_window(window: Window) -> Iterator[InputColumn]:
     for name, expr in zip(partition_names(window), window.partition_by, strict=True):
         yield InputColumn(name, expr, "partition")
     if window.when is not None:
-        yield InputColumn("_when", window.when, "when")
+        yield InputColumn(c.WHEN, window.when, "when")
     if window.open is not None:
-        yield InputColumn("_open", window.open, "open")
+        yield InputColumn(c.OPEN, window.open, "open")
     if window.emit is not None:
-        yield InputColumn("_emit", window.emit, "emit")
+        yield InputColumn(c.EMIT, window.emit, "emit")
 
 
 def argument_names(call: AggregateCall) -> tuple[str, ...]:

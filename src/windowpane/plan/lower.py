@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windowpane.core import columns as c
 from windowpane.core.windows import Sliding, WindowSpec
 from windowpane.errors import InternalError
 from windowpane.plan import logical, physical
@@ -53,7 +54,7 @@ class _Lowering:
         window = node.window
         plan = WindowPlan(
             window.spec, self.timing.late_rule, node.allowed_lateness_us, partition_names(window),
-            "_when" if window.when else None, "_open" if window.open else None, "_emit" if window.emit else None,
+            c.WHEN if window.when else None, c.OPEN if window.open else None, c.EMIT if window.emit else None,
         )  # fmt: skip
         carried = tuple(column_use(column) for column in node.carried)
         return physical.PhysicalWindow(self.released(node.child), plan, carried)

@@ -42,7 +42,7 @@ def row_aliases(root: PlanNode) -> dict[str, str]:
     uses += dedupe.keys if dedupe else ()
     found |= {use.name: use.column for use in uses}
     if window is not None:
-        flags = {c.WHEN: window.when, c.OPEN: window.open, c.CLOSE: window.emit}
+        flags = {c.WHEN: window.when, c.OPEN: window.open, c.EMIT: window.emit}
         found |= {name: column for name, column in flags.items() if column is not None}
     return found
 

@@ -25,7 +25,6 @@ from windowpane.plan.node_fields import (
 from windowpane.sql.query import Column, Expr, OrderKey, Output, StaticJoin
 from windowpane.time import format_duration
 
-EVENT_TIME = "_ts"
 """Event time in microseconds, made by PhysicalEventTime. In processing time it is the micro-batch's timestamp."""
 TIME_ERROR = "_ts_error"
 """Why a row has no event time (`event_time_null`, `event_time_parse`), NULL where it has one."""
@@ -51,7 +50,7 @@ class PhysicalDataSource(PlanNode):
 
 @dataclass(frozen=True)
 class PhysicalEventTime(UnaryNode):
-    """Adds EVENT_TIME and TIME_ERROR, and where rows differ in it, the source of their time: the first step that
+    """Adds the event time and TIME_ERROR, and where rows differ in it, the source of their time: the first step that
     yields a value wins.
     """
 
@@ -93,7 +92,7 @@ class PhysicalUnion(UnionNode):
 
 @dataclass(frozen=True)
 class PhysicalProject(UnaryNode):
-    """The input projection, native Spark SQL: exactly these columns cross to Python, with EVENT_TIME.
+    """The input projection, native Spark SQL: exactly these columns cross to Python, with the event time.
 
     `where` names the flag column. `error` is NULL for a row that evaluates well, else the reason of its error; the
     others must only be evaluated where it is NULL and the flag is true. `original` asks for the whole source row.

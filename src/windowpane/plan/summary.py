@@ -66,7 +66,7 @@ def _watermark(plan: Plan) -> str:
     if timing.allowed_lateness_us:
         parts.append(f"windows accept rows until {format_duration(timing.allowed_lateness_us)} after their end")
     if timing.idle_timeout_us is not None:
-        parts.append(f"a shard silent for {format_duration(timing.idle_timeout_us)} does not hold it back")
+        parts.append(f"a partition silent for {format_duration(timing.idle_timeout_us)} does not hold it back")
     return ", ".join(parts)
 
 

@@ -29,7 +29,7 @@ def find_transforms(folder: Path) -> dict[str, Checkpoint]:
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What our own files say: plan, shards, last batch, where time stands and which source shard holds it."""
+    """What our own files say: plan, shards, last batch, where time stands and which source partition holds it."""
     plan = checkpoint.described()
     last = checkpoint.ledger.last()
     return {
@@ -42,7 +42,7 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "last_batch": None if last is None else last.batch_id,
         "watermark_us": last.watermark_us if last else None,
         "held_by": last.held_by if last else None,
-        "source_shards": last.maxima if last else {},
+        "source_partitions": last.maxima if last else {},
         "open_windows": last.open_windows if last else 0,
         "totals": named(last.totals) if last else {},
     }

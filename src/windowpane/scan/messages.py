@@ -17,7 +17,7 @@ from windowpane.scan.json import decoding
 from windowpane.scan.message_columns import PARTITION, PLACE, TOPIC, VALUE
 from windowpane.scan.scan import Part
 
-SHARDS = pa.dictionary(pa.int32(), pa.string())
+PARTITIONS = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class MessageReader:
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([*self.columns, *self.beside, (c.SHARD, SHARDS)])
+        return pa.schema([*self.columns, *self.beside, (c.SOURCE_PARTITION, PARTITIONS)])
 
     def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         decoded = (self._decoded(records) for records in handed if records.num_rows)
-        return (Part(self._with_shards(rows)) for rows in in_chunks(decoded))
+        return (Part(self._with_partitions(rows)) for rows in in_chunks(decoded))
 
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
         decoded = decoding.decode(records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
@@ -54,11 +54,11 @@ class MessageReader:
     def _standing(self) -> tuple[str, ...]:
         return (TOPIC, PARTITION) if self.several_topics else (PARTITION,)
 
-    def _with_shards(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows.drop_columns(list(self._standing)).append_column(c.SHARD, self._shards(rows))
+    def _with_partitions(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.drop_columns(list(self._standing)).append_column(c.SOURCE_PARTITION, self._partitions(rows))
 
-    def _shards(self, rows: pa.RecordBatch) -> pa.Array:
-        """The shard that each record moves the watermark of: its partition, with the topic if there are several."""
+    def _partitions(self, rows: pa.RecordBatch) -> pa.Array:
+        """The partition whose watermark each record moves, with the topic if there are several."""
         numbers = rows.column(PARTITION)
         if self.several_topics:
             numbers = pc.binary_join_element_wise(rows.column(TOPIC), numbers.cast(pa.string()), "-")

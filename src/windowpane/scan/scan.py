@@ -21,7 +21,7 @@ from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.scan.original_events import SourceRows
 from windowpane.spark.scan_projection import Projection
 
-_BESIDE = (c.SHARD, SOURCE_TIME)
+_BESIDE = (c.SOURCE_PARTITION, SOURCE_TIME)
 """Columns of a source that are no part of the row as it was."""
 
 

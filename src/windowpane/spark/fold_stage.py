@@ -120,7 +120,7 @@ class _Fold:
             fresh = batch.filter(batch.column(c.REINJECTIONS).is_null())
             self._reinjected += batch.num_rows - fresh.num_rows
         self._sources.update(count_time_sources(fresh, self._stages.time_source))
-        if self._stages.clock_fallback and batch.column(c.TS).null_count:
+        if self._stages.clock_fallback and batch.column(c.EVENT_TIME).null_count:
             batch = self._with_clock(batch, fresh)
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
@@ -132,8 +132,8 @@ class _Fold:
     def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without a time have the batch's. A record that cannot be read has none: it would move the watermark."""
         self._sources["processing_time"] += pc.sum(_lacks_time(fresh)).as_py() or 0
-        times = pc.if_else(_lacks_time(batch), pa.scalar(self.clock_us, pa.int64()), batch.column(c.TS))
-        return batch.set_column(batch.schema.get_field_index(c.TS), c.TS, times)
+        times = pc.if_else(_lacks_time(batch), pa.scalar(self.clock_us, pa.int64()), batch.column(c.EVENT_TIME))
+        return batch.set_column(batch.schema.get_field_index(c.EVENT_TIME), c.EVENT_TIME, times)
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         self.clock_us = self._told.clock_us if self._told else int(batch.column(CLOCK)[0].as_py())
@@ -158,7 +158,7 @@ class _Fold:
 
 
 def _lacks_time(batch: pa.RecordBatch) -> pa.Array:
-    lacking = batch.column(c.TS).is_null()
+    lacking = batch.column(c.EVENT_TIME).is_null()
     if c.ERROR not in batch.schema.names:
         return lacking
     return pc.and_(lacking, pc.fill_null(pc.not_equal(batch.column(c.ERROR), DECODE), fill_value=True))
@@ -167,7 +167,7 @@ def _lacks_time(batch: pa.RecordBatch) -> pa.Array:
 def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, int]:
     """How many rows have their time from where; `source`: all that have one have it from there."""
     if source is not None:
-        return {source: batch.num_rows - batch.column(c.TS).null_count}
+        return {source: batch.num_rows - batch.column(c.EVENT_TIME).null_count}
     codes = batch.column(c.TIME_SOURCE).drop_null().to_numpy(zero_copy_only=False)
     counts = np.bincount(codes, minlength=len(c.TIME_SOURCES)).tolist()
     return {name: count for name, count in zip(c.TIME_SOURCES, counts, strict=True) if count}

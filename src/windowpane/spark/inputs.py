@@ -27,8 +27,8 @@ from windowpane.sql.query import Relation
 
 _BRANCH_ERROR = "_branch_error"
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
-_CARRIED = (c.SHARD, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, *c.FILE_COLUMNS)
-_HIDDEN = (physical.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, SOURCE_TIME, *_CARRIED)
+_CARRIED = (c.SOURCE_PARTITION, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, *c.FILE_COLUMNS)
+_HIDDEN = (c.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, SOURCE_TIME, *_CARRIED)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class InputFrame:
         exprs = [column.expr for column in project.columns]
         safe = Envelope.over(source, exprs, types_of(self.relation.columns))
         error = self._error(source, project, safe)
-        columns = [f"CAST({physical.EVENT_TIME} AS BIGINT) AS {c.TS}" if self._timed else f"{NOW} AS {c.TS}"]
+        columns = [f"CAST({c.EVENT_TIME} AS BIGINT) AS {c.EVENT_TIME}" if self._timed else f"{NOW} AS {c.EVENT_TIME}"]
         if self.clock:
             columns.append(f"{NOW} AS {CLOCK}")
         columns += [f"{safe.value(column.expr)} AS {column.name}" for column in project.columns]
@@ -99,9 +99,9 @@ class InputFrame:
         match node:
             case physical.PhysicalDataSource():
                 opened = self.stream(node.stream)
-                if c.SHARD in opened.columns or find(self.root, physical.PhysicalUnion) is None:
+                if c.SOURCE_PARTITION in opened.columns or find(self.root, physical.PhysicalUnion) is None:
                     return opened
-                return opened.withColumn(c.SHARD, F.lit(f"{node.stream}/0"))
+                return opened.withColumn(c.SOURCE_PARTITION, F.lit(f"{node.stream}/0"))
             case physical.PhysicalEventTime():
                 return self._with_time(self._source(node.child), node.steps)
             case physical.PhysicalUnion():
@@ -120,7 +120,7 @@ class InputFrame:
             steps = steps[:1]  # the fold stage knows the clock, and need not be told whose time it is
         values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
-        columns: dict[str, str] = {physical.EVENT_TIME: time}
+        columns: dict[str, str] = {c.EVENT_TIME: time}
         later: dict[str, str] = {}
         if not told and len(time_sources(self.root)) > 1:
             codes = [c.TIME_SOURCES.index(time_source(step)) for step in steps]
@@ -129,7 +129,7 @@ class InputFrame:
         last = steps[-1]
         if last.on_failure == "error":
             missing = f"CASE WHEN {expressions.absent(last)} THEN 'event_time_null' ELSE 'event_time_parse' END"
-            failed = f"CASE WHEN {physical.EVENT_TIME} IS NULL THEN"
+            failed = f"CASE WHEN {c.EVENT_TIME} IS NULL THEN"
             errors = {physical.TIME_ERROR: missing, _TIME_DETAIL: expressions.failure(last)}
             later = {name: f"{failed} {text} END" for name, text in errors.items()}
         timed = source.withColumns({name: F.expr(text) for name, text in columns.items()})

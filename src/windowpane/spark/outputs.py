@@ -36,7 +36,7 @@ _PSEUDO = {"window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
 """Names that a query may use, and the columns that they are."""
 
 
-_NO_RESULT = (c.SHARD, c.EVENT, c.REINJECTIONS)
+_NO_RESULT = (c.SOURCE_PARTITION, c.EVENT, c.REINJECTIONS)
 """Columns of rows that results may have and nobody reads."""
 
 

@@ -36,7 +36,7 @@ class Projection:
     """Of computed columns that can fail, the first to blame first: name, DuckDB's text of why, the expression."""
 
     def rows(self, source: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
-        """Rows as operators take them. CORRUPT of `source` is the text of what could not be read; SHARD goes along."""
+        """Rows as operators take them. CORRUPT of `source` is the text of unreadable records. SOURCE_PARTITION stays."""
         columns = self._times(source, clock_us)
         columns |= {name: source.column(column) for name, column in self.plain}
         details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
@@ -56,13 +56,13 @@ class Projection:
             columns[c.DETAIL] = pc.coalesce(_corrupt(source), *details)
         if self.where is not None:
             columns[c.KEEP] = pc.fill_null(columns[self.where], False)
-        if c.SHARD in source.schema.names:
-            columns[c.SHARD] = source.column(c.SHARD)
+        if c.SOURCE_PARTITION in source.schema.names:
+            columns[c.SOURCE_PARTITION] = source.column(c.SOURCE_PARTITION)
         return pa.RecordBatch.from_pydict(columns)
 
     def _times(self, source: pa.RecordBatch, clock_us: int) -> dict[str, pa.Array]:
         if self.times is None:
-            return {c.TS: pa.array(np.full(source.num_rows, clock_us, np.int64))}
+            return {c.EVENT_TIME: pa.array(np.full(source.num_rows, clock_us, np.int64))}
         looked = [_micros(source.column(at.column), at.unit_us) for at in self.times.columns]
         codes = [at.code for at in self.times.columns]
         if self.times.clock:
@@ -71,7 +71,7 @@ class Projection:
             looked.append(pc.if_else(_corrupt(source).is_null(), clock, pa.scalar(None, pa.int64())))
             codes.append(_CLOCK)
         times = pc.coalesce(*looked) if looked[0].null_count else looked[0]
-        found = {c.TS: times}
+        found = {c.EVENT_TIME: times}
         if self.times.told:
             found[c.TIME_SOURCE] = _first_valid(looked, codes)
         last = self.times.columns[-1]

@@ -29,7 +29,7 @@ class Stages:
     aliases: tuple[tuple[str, str], ...]
     """Columns that operators read, each with the column that crosses."""
     stream: str
-    """Name of the only stream, for sources that are one shard."""
+    """Name of the only stream, for sources of one partition."""
     route_by: tuple[str, ...]
     """Columns whose values decide on the shard; none: everything lives in shard 0."""
     shards: int
@@ -63,9 +63,9 @@ class Stages:
         count = batch.num_rows
         columns = {name: batch.column(name) for name in batch.schema.names}
         columns[c.ARRIVAL] = pa.array(first_arrival + np.arange(count, dtype=np.int64))
-        if c.SHARD not in columns:
+        if c.SOURCE_PARTITION not in columns:
             codes = pa.array(np.zeros(count, np.int8))
-            columns[c.SHARD] = pa.DictionaryArray.from_arrays(codes, pa.array([f"{self.stream}/0"]))
+            columns[c.SOURCE_PARTITION] = pa.DictionaryArray.from_arrays(codes, pa.array([f"{self.stream}/0"]))
         columns |= {name: columns[column] for name, column in self.aliases}
         return pa.RecordBatch.from_pydict(columns)
 
@@ -110,5 +110,5 @@ def _to_all(routed: list[list[Frame]], frame: Frame) -> None:
 
 
 def _triggering(rows: pa.RecordBatch) -> pa.RecordBatch:
-    times = rows.select([c.TS, c.ARRIVAL])
+    times = rows.select([c.EVENT_TIME, c.ARRIVAL])
     return select(times, flags(rows, c.WHEN)) if c.WHEN in rows.schema.names else times

@@ -29,7 +29,7 @@ from windowpane.testing.joins import TableJoin
 FARTHEST_US = 2**62
 """Event times beyond this (some 146,000 years) cannot be computed with, and are errors."""
 
-_TS, _TS_ERROR, _BRANCH_KEEP = physical.EVENT_TIME, physical.TIME_ERROR, "_branch_keep"
+_TS, _TS_ERROR, _BRANCH_KEEP = c.EVENT_TIME, physical.TIME_ERROR, "_branch_keep"
 HIDDEN = (ROW, _TS, _TS_ERROR, _BRANCH_KEEP)
 
 
@@ -104,9 +104,9 @@ class InputEvaluator:
         keep = self._keep(source, projected)
         arrival = pushed.first_arrival + np.arange(len(rows), dtype=np.int64)
         return {
-            c.TS: source.column(_TS),
+            c.EVENT_TIME: source.column(_TS),
             c.ARRIVAL: pa.array(arrival),
-            c.SHARD: pa.repeat(pa.scalar(pushed.shard), len(rows)),
+            c.SOURCE_PARTITION: pa.repeat(pa.scalar(pushed.shard), len(rows)),
             c.KEEP: keep,
             c.ERROR: reason,
             c.DETAIL: detail,

@@ -68,7 +68,7 @@ class AlignedIntake(Operator):
 
     def part_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
         """Leave out rows in gaps between windows, and rows all of whose windows are closed."""
-        ts = int64s(rows, c.TS)
+        ts = int64s(rows, c.EVENT_TIME)
         if self._windows.has_gaps:
             gap = self._windows.in_gap(ts)
             self.counts.no_window += int(gap.sum())
@@ -82,7 +82,7 @@ class AlignedIntake(Operator):
         return select(rows, ~late), [SideRows(self._late(select(rows, late)))]
 
     def _late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        start, end = self._windows.bounds(self._windows.last_key(int64s(rows, c.TS)))
+        start, end = self._windows.bounds(self._windows.last_key(int64s(rows, c.EVENT_TIME)))
         return side.side_batch(
             "late", side.LATE_WINDOW, rows, clock_us=self.clock_us, watermark_us=self.watermark_us,
             keys=self.plan.keys, window_start=start, window_end=end,

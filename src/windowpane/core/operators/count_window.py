@@ -122,7 +122,7 @@ class CountWindow(Operator):
 
 def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Frame:
     """Windows that are ranges of rows: bounds are the first and last row's times, emitted in order of completion."""
-    arrival, ts = int64s(ordered, c.ARRIVAL), int64s(ordered, c.TS)
+    arrival, ts = int64s(ordered, c.ARRIVAL), int64s(ordered, c.EVENT_TIME)
     order = np.lexsort((arrival[high - 1], ts[high - 1]))
     low, high = low[order], high[order]
     index, positions = expand(low, high)

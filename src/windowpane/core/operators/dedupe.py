@@ -33,13 +33,13 @@ class Dedupe(Operator):
         self._seen = RowBuffer()
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        fresh = frame.batch.select([*self._by, c.TS])
+        fresh = frame.batch.select([*self._by, c.EVENT_TIME])
         known = self._seen.rows()
         whole = fresh if known is None else concat([known, fresh])
         assert whole is not None
         groups, _ = group_rows([whole.column(name) for name in self._by], whole.num_rows)
         known_count = whole.num_rows - fresh.num_rows
-        first = self._first_copies(groups, int64s(whole, c.TS), known_count)
+        first = self._first_copies(groups, int64s(whole, c.EVENT_TIME), known_count)
         self._seen.replace(select(whole, first))
         passed = first[known_count:]
         if passed.all():
@@ -75,7 +75,7 @@ class Dedupe(Operator):
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         seen = self._seen.rows()
         if seen is not None and self.watermark_us is not None:
-            needed = int64s(seen, c.TS) + self._within_us + self._slack_us > self.watermark_us
+            needed = int64s(seen, c.EVENT_TIME) + self._within_us + self._slack_us > self.watermark_us
             self._seen.replace(select(seen, needed) if needed.any() else None)
         return [frame]
 

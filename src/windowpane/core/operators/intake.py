@@ -19,7 +19,7 @@ from windowpane.core.side import Key
 
 
 class Intake(Operator):
-    """Rows as the source gives them in, rows that can be worked with out, and the shards' progress.
+    """Rows as the source gives them in, rows that can be worked with out, and the progress of the source partitions.
 
     `max_future_skew_us`: rows further ahead of processing time do not move the watermark; they are counted, and still
     processed.
@@ -63,27 +63,27 @@ class Intake(Operator):
         return batch.drop_columns([c.ERROR, c.DETAIL])
 
     def _progress(self, batch: pa.RecordBatch) -> dict[str, int | None]:
-        """Every row with a time moves its shard's maximum, filtered and bad ones too, unless it lies too far ahead.
+        """Every row with a time moves its partition's maximum, filtered and bad ones too, unless it lies too far ahead.
 
-        A shard all of whose rows move nothing is named too: it is not idle.
+        A partition all of whose rows move nothing is named too: it is not idle.
         """
         ts, moving = self._times(batch)
-        shards = batch.column(c.SHARD)
-        encoded = shards if pa.types.is_dictionary(shards.type) else shards.dictionary_encode()
+        partitions = batch.column(c.SOURCE_PARTITION)
+        encoded = partitions if pa.types.is_dictionary(partitions.type) else partitions.dictionary_encode()
         if len(encoded.dictionary) == 1 and not encoded.null_count:
             mine = ts if moving is None else ts[moving]
             return {encoded.dictionary[0].as_py(): int(mine.max()) if len(mine) else None}
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         maxima: dict[str, int | None] = {}
-        for code, shard in enumerate(encoded.dictionary.to_pylist()):
-            of_shard = codes == code
-            mine = ts[of_shard if moving is None else of_shard & moving]
-            maxima[shard] = int(mine.max()) if len(mine) else None
+        for code, partition in enumerate(encoded.dictionary.to_pylist()):
+            of_partition = codes == code
+            mine = ts[of_partition if moving is None else of_partition & moving]
+            maxima[partition] = int(mine.max()) if len(mine) else None
         return maxima
 
     def _times(self, batch: pa.RecordBatch) -> tuple[Int64s, Bools | None]:
         """The rows' times, and which of them may move the watermark (None: all)."""
-        column = batch.column(c.TS)
+        column = batch.column(c.EVENT_TIME)
         moving = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
         ts: Int64s = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
         if self._max_future_skew_us is None or not len(ts) or int(ts.max()) - self.clock_us <= self._max_future_skew_us:
@@ -105,10 +105,10 @@ class ProcessTimeIntake(Intake):
     """Processing time: a row's time is its micro-batch's timestamp. Nothing is ever late."""
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        index = frame.batch.schema.get_field_index(c.TS)
+        index = frame.batch.schema.get_field_index(c.EVENT_TIME)
         now = pa.array(np.full(frame.batch.num_rows, self.clock_us, np.int64))
         frames: list[Frame] = []
-        rows = self._part_bad(frame.batch.set_column(index, c.TS, now), frames)
+        rows = self._part_bad(frame.batch.set_column(index, c.EVENT_TIME, now), frames)
         return [*frames, Rows(rows)] if rows.num_rows else frames
 
 
@@ -129,7 +129,7 @@ class LateGate(Operator):
     def on_rows(self, frame: Rows) -> list[Frame]:
         if self.watermark_us is None:
             return [frame]
-        on_time = int64s(frame.batch, c.TS) > self.watermark_us
+        on_time = int64s(frame.batch, c.EVENT_TIME) > self.watermark_us
         if on_time.all():
             return [frame]
         late = select(frame.batch, ~on_time)
@@ -143,4 +143,4 @@ class LateGate(Operator):
         """The rows themselves are counted where they are."""
         if self.watermark_us is None:
             return [frame]
-        return [TriggerTimes(select(frame.batch, int64s(frame.batch, c.TS) > self.watermark_us))]
+        return [TriggerTimes(select(frame.batch, int64s(frame.batch, c.EVENT_TIME) > self.watermark_us))]

@@ -79,14 +79,14 @@ class AlignedRowWindow(AlignedIntake):
         rows = self._rows.rows()
         if rows is None:
             return []
-        positions, keys = self._windows.windows_of(int64s(rows, c.TS))
+        positions, keys = self._windows.windows_of(int64s(rows, c.EVENT_TIME))
         due = np.ones(len(keys), bool) if watermark_us is None else self.plan.closed(keys, watermark_us)
         if self._closed_us is not None:
             due &= ~self.plan.closed(keys, self._closed_us)
         if not due.any():
             return []
         positions, keys = positions[due], keys[due]
-        order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.TS)[positions], keys))
+        order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.EVENT_TIME)[positions], keys))
         positions, keys = positions[order], keys[order]
         index = np.cumsum(np.concatenate([[False], keys[1:] != keys[:-1]]))
         return [window_rows(rows, positions, index, self._windows.bounds(keys))]
@@ -94,14 +94,14 @@ class AlignedRowWindow(AlignedIntake):
     def _drop_closed(self, watermark_us: int) -> None:
         rows = self._rows.rows()
         if rows is not None:
-            last = self._windows.last_key(int64s(rows, c.TS))
+            last = self._windows.last_key(int64s(rows, c.EVENT_TIME))
             self._rows.replace(select(rows, ~self.plan.closed(last, watermark_us)))
 
     def open_runs(self) -> list[list[int]]:
         rows = self._rows.rows()
         if rows is None:
             return []
-        keys = np.unique(self._windows.windows_of(int64s(rows, c.TS))[1])
+        keys = np.unique(self._windows.windows_of(int64s(rows, c.EVENT_TIME))[1])
         if self._closed_us is not None:
             keys = keys[~self.plan.closed(keys, self._closed_us)]
         return arithmetic_runs(keys, self._windows.key_step)
@@ -168,7 +168,7 @@ class SessionRowWindow(Operator):
         return [SideRows(batch)]
 
     def _segments(self, rows: pa.RecordBatch) -> Segments:
-        ts = int64s(rows, c.TS)
+        ts = int64s(rows, c.EVENT_TIME)
         return segment(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
 
     def _close(self, watermark_us: int | None) -> list[Frame]:
@@ -186,7 +186,7 @@ class SessionRowWindow(Operator):
         rank = np.empty(found.groups.count, np.int64)
         rank[np.lexsort((found.first, found.last))] = np.arange(found.groups.count)
         index = rank[found.groups.ids]
-        order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.TS), index))
+        order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.EVENT_TIME), index))
         ids = found.groups.ids[order]
         bounds = found.first[ids], found.last[ids] + self.plan.gap_us
         return [window_rows(rows, order, index[order], bounds)]

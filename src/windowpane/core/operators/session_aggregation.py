@@ -67,7 +67,7 @@ class PartialSessionAggregation(Operator):
         self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        maybe_late = self.plan.closed(int64s(frame.batch, c.TS), self.watermark_us)
+        maybe_late = self.plan.closed(int64s(frame.batch, c.EVENT_TIME), self.watermark_us)
         frames: list[Frame] = []
         if maybe_late.any():
             frames.append(MaybeLateRows(select(frame.batch, maybe_late)))
@@ -78,7 +78,7 @@ class PartialSessionAggregation(Operator):
         return frames
 
     def _fold(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        ts = int64s(rows, c.TS)
+        ts = int64s(rows, c.EVENT_TIME)
         found = segment(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
         return fold_sessions(self._aggregator, rows, found)
 
@@ -160,7 +160,7 @@ class MergeSessionAggregation(Operator):
 
     def _each_alone(self, maybe_late: pa.RecordBatch) -> pa.RecordBatch:
         """One session per row, so that each can be told apart after joining."""
-        ts = int64s(maybe_late, c.TS)
+        ts = int64s(maybe_late, c.EVENT_TIME)
         alone = Groups(np.arange(len(ts)), len(ts))
         return fold_sessions(self._aggregator, maybe_late, Segments(alone, ts, ts))
 

@@ -39,7 +39,7 @@ class SlidingWindow(SlidingOperator):
         return window_rows_schema(kept, [c.TRIGGER, c.EPOCH, c.ROWS_BEFORE])
 
     def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
-        cells = CellIndex(partitions, int64s(rows, c.TS))
+        cells = CellIndex(partitions, int64s(rows, c.EVENT_TIME))
         ordered = _in_order(rows, cells)
         low, high = cells.ranges(
             triggers.partition, triggers.at_us - self.spec.lookback_us, triggers.at_us + self.lookahead_us
@@ -93,7 +93,7 @@ class SlidingAggregation(SlidingOperator):
     def _emit(self, rows: pa.RecordBatch, partitions: Groups, triggers: Triggers) -> Iterator[Frame]:
         keys = [rows.column(key.name) for key in self._keys]
         groups, first_row = self._cell_groups(rows, partitions, keys)
-        index = CellIndex(groups, int64s(rows, c.TS))
+        index = CellIndex(groups, int64s(rows, c.EVENT_TIME))
         cells = _Cells(index, _in_order(rows, index), [column.take(pa.array(first_row)) for column in keys])
         cell_order = np.argsort(partitions.ids[first_row], kind="stable")
         cell_counts = np.bincount(partitions.ids[first_row], minlength=partitions.count)

@@ -20,6 +20,8 @@ from windowpane.core.windows import State
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+_OLD_EMIT = "_close"
+
 
 class StateWindow(Operator):
     """A partition has at most one open window, and the rows it keeps are that window's rows.
@@ -92,7 +94,7 @@ class StateWindow(Operator):
         Every round finds the next window of all partitions at once.
         """
         next_open = _next_true(flags(ordered, c.OPEN))
-        next_close = np.append(_next_true(flags(ordered, c.CLOSE)), ordered.num_rows)
+        next_close = np.append(_next_true(flags(ordered, c.EMIT)), ordered.num_rows)
         ends, cursor = offsets[1:], offsets[:-1].copy()
         start = np.where(already_open, cursor, next_open[cursor])
         kept_from, lows, highs = ends.copy(), [], []
@@ -134,7 +136,16 @@ class StateWindow(Operator):
         return blob.State({}, self._open.batches("open"))
 
     def load(self, state: blob.State) -> None:
-        self._open.replace(state.batches.get("open"))
+        rows = state.batches.get("open")
+        self._open.replace(None if rows is None else _with_current_names(rows))
+
+
+def _with_current_names(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of older state, in which the EMIT condition is called `_close` and may also be present as `_emit`."""
+    names = rows.schema.names
+    if c.EMIT in names:
+        return rows.drop_columns([name for name in names if name == _OLD_EMIT])
+    return rows.rename_columns([c.EMIT if name == _OLD_EMIT else name for name in names])
 
 
 def _next_true(mask: Bools) -> Int64s:

@@ -47,7 +47,7 @@ class PartialAggregation(AlignedIntake):
         if self.plan.shared_panes and self._quota is None:
             self.counts.aggregated += rows.num_rows
             return [*frames, Partials(self._fold_panes(rows))]
-        positions, keys = self._assign(int64s(rows, c.TS))
+        positions, keys = self._assign(int64s(rows, c.EVENT_TIME))
         if self._quota is not None:
             positions, keys = self._admit(self._quota, rows, positions, keys, frames)
         self.counts.aggregated += rows.num_rows if self._quota is None else len(np.unique(positions))
@@ -56,7 +56,7 @@ class PartialAggregation(AlignedIntake):
         return frames
 
     def _fold_panes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        numbers = self._windows.pane_number(int64s(rows, c.TS))
+        numbers = self._windows.pane_number(int64s(rows, c.EVENT_TIME))
         keys = [rows.column(name) for name in self.plan.key_names]
         groups, first = group_rows([pa.array(numbers), *keys], rows.num_rows)
         heads = [pa.array(self._windows.pane_start(numbers[first])), *(key.take(pa.array(first)) for key in keys)]

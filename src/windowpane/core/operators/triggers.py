@@ -46,7 +46,7 @@ class Triggers:
 
 def kept_columns(rows: pa.Schema) -> list[str]:
     """Columns of the rows that windows are made of."""
-    return [name for name in rows.names if name not in (c.SHARD, c.EVENT)]
+    return [name for name in rows.names if name not in (c.SOURCE_PARTITION, c.EVENT)]
 
 
 class SlidingOperator(Operator):
@@ -103,7 +103,7 @@ class SlidingOperator(Operator):
         told, rows = self._take_told(everything=everything), self._rows.rows()
         if rows is None:
             return
-        due = self._waiting(rows) & (everything | self._covered(int64s(rows, c.TS)))
+        due = self._waiting(rows) & (everything | self._covered(int64s(rows, c.EVENT_TIME)))
         if len(told) if self._broadcast else due.any():
             partitions = self._groups(rows, self._partition_by)
             yield from self._emit(rows, partitions, told if self._broadcast else self._own(rows, partitions, due))
@@ -115,20 +115,20 @@ class SlidingOperator(Operator):
         waiting: Bools = np.arange(rows.num_rows) >= rows.num_rows - self._fresh
         if self.spec.lookahead_us is not None:
             fired_us = LONG_AGO if self._fired_us is None else self._fired_us
-            waiting |= int64s(rows, c.TS) + self.spec.lookahead_us > fired_us
+            waiting |= int64s(rows, c.EVENT_TIME) + self.spec.lookahead_us > fired_us
         return waiting & flags(rows, c.WHEN) if self._conditional else waiting
 
     def _own(self, rows: pa.RecordBatch, partitions: Groups, due: Bools) -> Triggers:
         """The rows that are due, as triggers."""
         shown = self._told_apart_by
         told_apart = partitions if shown == list(self._partition_by) else self._groups(rows, shown)
-        at_us = int64s(rows, c.TS)[due]
+        at_us = int64s(rows, c.EVENT_TIME)[due]
         return Triggers(at_us, partitions.ids[due], _epochs(at_us, told_apart.take(np.flatnonzero(due))))
 
     def _take_told(self, *, everything: bool) -> Triggers:
         """Triggers of all shards that are due. The window is over the stream, so that all have one partition."""
         waiting = self._told.rows()
-        at_us = np.zeros(0, np.int64) if waiting is None else int64s(waiting, c.TS)
+        at_us = np.zeros(0, np.int64) if waiting is None else int64s(waiting, c.EVENT_TIME)
         due = everything | self._covered(at_us)
         if waiting is not None:
             self._told.replace(select(waiting, ~due))
@@ -155,9 +155,9 @@ class SlidingOperator(Operator):
 
     def _trim(self, rows: pa.RecordBatch) -> None:
         """Let go of what neither a waiting trigger nor one to come can reach. Rows are in order of time."""
-        ts, waiting, told = int64s(rows, c.TS), np.flatnonzero(self._waiting(rows)), self._told.rows()
+        ts, waiting, told = int64s(rows, c.EVENT_TIME), np.flatnonzero(self._waiting(rows)), self._told.rows()
         reach = [int(ts[waiting[0]])] if len(waiting) else []
-        reach += [] if told is None else [int(int64s(told, c.TS).min())]
+        reach += [] if told is None else [int(int64s(told, c.EVENT_TIME).min())]
         reach += [] if self.watermark_us is None else [self.watermark_us]
         if reach:
             self._rows.drop_first(int(np.searchsorted(ts, min(reach) - self.spec.lookback_us)))

@@ -19,7 +19,7 @@ from windowpane.core.watermark import ShardWatermark
 
 
 class EventtimeWatermark(Operator):
-    """Event time inferred from the shards' progress.
+    """Event time inferred from the progress of the source partitions.
 
     `ordered`: rows are held back and released by (ts, arrival) once the watermark covers them; after Watermark(W) no
     row with ts <= W is released. `data_driven` False: only Watermark frames from upstream move it.
@@ -111,7 +111,7 @@ def _taken(buffer: RowBuffer, until_us: int | None) -> pa.RecordBatch | None:
     held = buffer.rows()
     if held is None:
         return None
-    due = int64s(held, c.TS) <= until_us if until_us is not None else np.ones(held.num_rows, bool)
+    due = int64s(held, c.EVENT_TIME) <= until_us if until_us is not None else np.ones(held.num_rows, bool)
     buffer.replace(select(held, ~due))
     return in_time_order(select(held, due)) if due.any() else None
 
