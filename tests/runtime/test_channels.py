@@ -21,9 +21,9 @@ from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
 from windowpane.spark.side_output import SideOutput
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 
-DOCUMENTS = SideDocuments("plan", "t", ("late", "error"), ("late",), (("late", 3),))
+SIDE_RECORDS = SideRecords("plan", "t", ("late", "error"), ("late",), (("late", 3),))
 
 
 class Taking(Sink):
@@ -53,9 +53,9 @@ def side_rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
 
 def as_batch(waiting: Waiting, max_bytes: int | None) -> SinkBatch:
     frame: Any = None
-    documents = replace(DOCUMENTS, max_bytes=max_bytes)
-    table = pa.table({"value": [*documents.texts(waiting.batches), *documents.fitted(waiting.texts)]})
-    return SinkBatch(waiting.batch_id, lambda: frame, documents=True, table=table)
+    side_records = replace(SIDE_RECORDS, max_bytes=max_bytes)
+    table = pa.table({"value": [*side_records.texts(waiting.batches), *side_records.fitted(waiting.texts)]})
+    return SinkBatch(waiting.batch_id, lambda: frame, side_records=True, table=table)
 
 
 Make = Callable[..., SideChannel]
@@ -67,7 +67,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     def make(sink: Sink, *, max_waiting: int = 1000, committed: int = 10**9) -> SideChannel:
         outbox = Outbox(tmp_path / "outbox" / sink.name)
-        channel = SideChannel(sink, DOCUMENTS, outbox, as_batch, max_waiting=max_waiting, pauses=(0.01, 0.01, 0.05))
+        channel = SideChannel(sink, SIDE_RECORDS, outbox, as_batch, max_waiting=max_waiting, pauses=(0.01, 0.01, 0.05))
         channel.begin(committed)
         made.append(channel)
         return channel
@@ -160,7 +160,7 @@ def test_limits_and_room_are_shared_among_kinds_and_what_is_beyond_is_not_taken(
     assert output.allowed(aside, 0) == {"late": 3, "error": 7, "duplicate": 4}, "3 a second, and room for 10"
     assert output.allowed(aside, 2_000_000) == {"late": 6, "error": 4, "duplicate": 4}
     rows = [side_rows("late", 5), side_rows("error", 9)]
-    output.hand_over(0, rows, {"late": 3, "error": 5}, error_texts=lambda _: ["{}"], clear=False)
+    output.hand_over(0, rows, {"late": 3, "error": 5}, error_records=lambda _: ["{}"], clear=False)
     waiting = channel.outbox.read(0)
     assert [(batch.num_rows, batch.column("kind")[0].as_py()) for batch in waiting.batches] == [
         (3, "late"),
@@ -203,7 +203,7 @@ def test_a_record_that_is_not_utf8_or_no_json_elsewhere_is_delivered_with_what_i
     hand_over(channel, 1)
     assert channel.settle(10) == 0
     assert sink.taken == [(0, 5), (1, 2)]
-    texts = DOCUMENTS.texts([rows])
+    texts = SIDE_RECORDS.texts([rows])
 
     def refuse(text: str) -> None:
         raise AssertionError(f"{text} is no JSON")

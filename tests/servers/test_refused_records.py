@@ -19,11 +19,11 @@ from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
 from windowpane.spark.side_output import side_batches
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 
 pytestmark = [pytest.mark.spark]
 
-DOCUMENTS = SideDocuments("plan", "t", ("late",), ("late",))
+DOCUMENTS = SideRecords("plan", "t", ("late",), ("late",))
 
 
 def deliver(spark: SparkSession, folder: Path, sink: Sink, events: list[str]) -> None:

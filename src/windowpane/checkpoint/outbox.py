@@ -42,7 +42,7 @@ class Waiting:
         return sum((int(batch.num_rows) for batch in self.batches), len(self.texts))
 
     def packed(self) -> bytes:
-        """All of it in one payload, which `SideDocuments` can read too."""
+        """All of it in one payload, which `SideRecords` can read too."""
         frames = [SideRows(batch) for batch in self.batches]
         return pack_frames(frames, Accounting(), batch_id=self.batch_id, texts=list(self.texts), final=self.final)
 

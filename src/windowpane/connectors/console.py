@@ -23,8 +23,8 @@ class ConsoleSink(Sink):
         self._console = table_console(file or sys.stdout)
 
     def write(self, batch: SinkBatch) -> None:
-        if batch.documents:
-            self._print_documents(batch)
+        if batch.side_records:
+            self._print_side_records(batch)
             return
         rows = batch.frame.take(self._rows + 1)
         table = Table(title=f"{self.name}, batch {batch.batch_id}", title_justify="left")
@@ -36,7 +36,7 @@ class ConsoleSink(Sink):
         if len(rows) > self._rows:
             self._console.print(f"… and {batch.frame.count() - self._rows:,} more rows")
 
-    def _print_documents(self, batch: SinkBatch) -> None:
+    def _print_side_records(self, batch: SinkBatch) -> None:
         rows = batch.frame.take(self._rows)
         for row in rows:
             self._console.print(f"{self.name}: {row[0]}", markup=False, soft_wrap=True)

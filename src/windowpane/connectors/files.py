@@ -35,7 +35,7 @@ class FileSink(Sink):
 
     def write(self, batch: SinkBatch) -> None:
         staging = f"{self._path}/{STAGING}-{batch.identity}"
-        format_name = "text" if batch.documents and self._format == "json" else self._format
+        format_name = "text" if batch.side_records and self._format == "json" else self._format
         try:
             writer = batch.frame.coalesce(1).write.format(format_name).mode("overwrite").options(**self._options)
             writer.save(staging)
@@ -68,7 +68,7 @@ class FileSink(Sink):
     def _target(self, batch: SinkBatch, number: int, name: str) -> str:
         """By the extension of Spark's `part-00000-<uuid>-c000.snappy.parquet`: `snappy.parquet`."""
         target = f"part-{batch.identity}-{number:05}.{name.partition('.')[2]}"
-        return target.replace(".txt", ".json") if batch.documents and self._format == "json" else target
+        return target.replace(".txt", ".json") if batch.side_records and self._format == "json" else target
 
     def _move_there(self, files: Any, path_of: Any, folder: Any, staged: Any, moves: dict[str, str]) -> None:
         """Where renaming does not replace, as on HDFS."""

@@ -100,14 +100,14 @@ class KafkaSink(Sink):
         require_connector(spark, f"sink `{self.name}`", f"sinks.{self.name}.format")
 
     def write(self, batch: SinkBatch) -> None:
-        messages = batch.frame.select(*(_document(batch) if batch.documents else _result(batch)))
+        messages = batch.frame.select(*(_side_record(batch) if batch.side_records else _result(batch)))
         try:
             messages.write.format("kafka").mode("append").options(**self._options).save()
         except Exception as failed:
             raise SinkError("SINK_WRITE", f"sink `{self.name}` (kafka): {gist(failed)}") from failed
 
 
-def _document(batch: SinkBatch) -> list[Column]:
+def _side_record(batch: SinkBatch) -> list[Column]:
     return [F.col("value"), _headers(batch, {}).alias("headers")]
 
 

@@ -35,11 +35,11 @@ Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 
 @dataclass(frozen=True)
 class SinkBatch:
-    """The rows of one micro-batch. `documents`: one column `value` of JSON texts, each a record of the side output."""
+    """The rows of one micro-batch. `side_records`: they are side records, JSON in one column `value`."""
 
     batch_id: int
     build: Callable[[], DataFrame]
-    documents: bool = False
+    side_records: bool = False
     transform: str = ""
     """Whose batch it is: a sink may serve several transforms, and results and side rows of one."""
     table: pa.Table | None = None
@@ -76,7 +76,7 @@ class SinkBatch:
 
     @property
     def _whose(self) -> str:
-        return f"{self.transform}{'.side' if self.documents else ''}"
+        return f"{self.transform}{'.side' if self.side_records else ''}"
 
 
 class Sink(abc.ABC):

@@ -20,7 +20,7 @@ from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.pipeline import source_schema
 from windowpane.spark.dataflow import Sources, build_dataflow
 from windowpane.spark.session import prepare_session
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 from windowpane.sql import Catalog, bind, parse_schema
 from windowpane.sql.query import BoundQuery
 
@@ -79,9 +79,9 @@ def sql(
 
     sources = Sources(open_one, static.__getitem__)
     dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))
-    documents = SideDocuments(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
+    side_records = SideRecords(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
     results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))
-    results.side_output = dataflow.results.side_documents(dataflow.packed, documents)
+    results.side_output = dataflow.results.side_records(dataflow.packed, side_records)
     return results
 
 

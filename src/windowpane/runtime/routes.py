@@ -23,7 +23,7 @@ from windowpane.errors import ConfigError, nearest
 from windowpane.plan.build import Plan
 from windowpane.spark.channels import SideChannel
 from windowpane.spark.side_output import SideOutput, side_batches
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 
 _log = logging.getLogger("windowpane.run")
 FILE_FORMATS = ("json", "csv", "parquet")
@@ -74,11 +74,11 @@ def build_side_output(
     channels = {}
     for name in dict.fromkeys(route.last for route in routes.values() if route.last != METRICS_ONLY):
         sink = given.get(name) or build_sink(config, name, config.sinks[name])
-        documents = _documents(plan, {kind: route for kind, route in routes.items() if route.last == name})
-        build = side_batches(spark, plan.transform, checkpoint.run_id, documents, checkpoint.unnamed_until())
+        side_records = _side_records(plan, {kind: route for kind, route in routes.items() if route.last == name})
+        build = side_batches(spark, plan.transform, checkpoint.run_id, side_records, checkpoint.unnamed_until())
         pauses = config.sinks[name].retry.pauses if name in config.sinks else ()
         channels[name] = SideChannel(
-            sink, documents, Outbox(checkpoint.outbox / name), build,
+            sink, side_records, Outbox(checkpoint.outbox / name), build,
             max_waiting=config.options.max_side_backlog, pauses=pauses, redact=config.redact,
         )  # fmt: skip
     _tell_forgotten(checkpoint.outbox, channels)
@@ -93,10 +93,10 @@ def _tell_forgotten(outbox: Path, channels: Mapping[str, SideChannel]) -> None:
             _log.warning("%s side rows wait in %s for a sink that no route names any more", f"{rows:,}", folder)
 
 
-def _documents(plan: Plan, routes: Mapping[SideKind, Route]) -> SideDocuments:
+def _side_records(plan: Plan, routes: Mapping[SideKind, Route]) -> SideRecords:
     originals = tuple(kind for kind, route in routes.items() if route.include_original)
     limits = tuple((kind, route.rate_limit) for kind, route in routes.items() if route.rate_limit is not None)
-    return SideDocuments(plan.plan_id, plan.transform, tuple(routes), originals, limits)
+    return SideRecords(plan.plan_id, plan.transform, tuple(routes), originals, limits)
 
 
 def _reinjection(plan: Plan, checkpoint: Checkpoint, routes: Mapping[SideKind, Route]) -> Reinjection | None:

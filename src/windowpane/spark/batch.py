@@ -25,7 +25,7 @@ from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.reports import Reports
 from windowpane.spark.side_output import SideOutput
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 
 
 @dataclass
@@ -74,7 +74,7 @@ class BatchRunner:
         try:
             entry, aside = self._account(batch_id, before, gathered, final=final)
             self._write(gathered, entry)
-            self._set_aside(gathered, entry, aside)
+            self._write_side_rows(gathered, entry, aside)
         finally:
             gathered.release()
         took = time.monotonic() - started
@@ -144,22 +144,22 @@ class BatchRunner:
     def _clears(self, sink: Sink, entry: Entry) -> bool:
         return entry.batch_id == self.resumed and sink.delivery == "exactly_once"
 
-    def _set_aside(self, gathered: Gathered, entry: Entry, aside: Round) -> None:
+    def _write_side_rows(self, gathered: Gathered, entry: Entry, aside: Round) -> None:
         """Side rows to their channels, which deliver them later, and back into the input."""
         allowed = {kind: count - entry.dropped.get(kind, 0) for kind, count in entry.side.items()}
         self.side.hand_over(
             entry.batch_id, aside.rows, allowed,
-            error_texts=partial(self._error_texts, gathered, entry), clear=entry.batch_id == self.resumed,
+            error_records=partial(self._error_records, gathered, entry), clear=entry.batch_id == self.resumed,
             final=entry.final,
         )  # fmt: skip
         if self.side.reinjection is not None:
             self.side.reinjection.put(entry.batch_id, aside.lines)
 
-    def _error_texts(self, gathered: Gathered, entry: Entry, documents: SideDocuments) -> list[str]:
+    def _error_records(self, gathered: Gathered, entry: Entry, side_records: SideRecords) -> list[str]:
         """Records of what is no row of a source: emissions that cannot be evaluated, files that cannot be read."""
         texts = []
         if entry.results and not self.results.is_plain:
-            bad = self.results.error_documents(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
+            bad = self.results.error_records(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
             texts += [row[0] for row in bad.collect()] if bad is not None else []
         damaged = {} if entry.final else self.damaged(entry.batch_id)
-        return texts + (documents.of_files(damaged, entry.clock_us, entry.watermark_us) if damaged else [])
+        return texts + (side_records.of_files(damaged, entry.clock_us, entry.watermark_us) if damaged else [])

@@ -20,7 +20,7 @@ from windowpane.connectors.refusals import refuses_record
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.durable import write_whole
 from windowpane.errors import StateError, gist
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before the next tries; the last one for all after it."""
@@ -40,7 +40,7 @@ class SideChannel:
     def __init__(
         self,
         sink: Sink,
-        documents: SideDocuments,
+        side_records: SideRecords,
         outbox: Outbox,
         build: Build,
         *,
@@ -48,7 +48,7 @@ class SideChannel:
         pauses: Sequence[float] = (),
         redact: Callable[[str], str] = str,
     ) -> None:
-        self.sink, self.documents, self.outbox = sink, documents, outbox
+        self.sink, self.side_records, self.outbox = sink, side_records, outbox
         self._build, self._max_waiting, self._pauses = build, max_waiting, tuple(pauses) or PAUSES
         self._redact = redact
         self._waiting: dict[int, int] = {}
@@ -112,7 +112,7 @@ class SideChannel:
         texts: list[str] = []
         for batch_id in self.outbox.waiting():
             waiting = self._read(batch_id)
-            texts += [] if waiting is None else [*self.documents.texts(waiting.batches), *waiting.texts]
+            texts += [] if waiting is None else [*self.side_records.texts(waiting.batches), *waiting.texts]
         write_whole(path, "".join(f"{text}\n" for text in texts))
 
     def close(self) -> None:
@@ -163,10 +163,10 @@ class SideChannel:
         try:
             return self.outbox.read(batch_id)
         except StateError as broken:
-            self._set_aside(batch_id, broken)
+            self._write_side_rows(batch_id, broken)
             return None
 
-    def _set_aside(self, batch_id: int, broken: StateError) -> None:
+    def _write_side_rows(self, batch_id: int, broken: StateError) -> None:
         """A file that cannot be read is kept under another name, and delivery goes on behind it."""
         moved = self.outbox.set_aside(batch_id, self._waiting.get(batch_id, 0))
         with self._changed:

@@ -52,7 +52,7 @@ class OnDriver:
     frame: ResultFrame
     reports: Sequence[bytes]
     results: Sequence[bytes]
-    aside: Sequence[bytes]
+    side_rows: Sequence[bytes]
 
     def emissions(self) -> DataFrame:
         return self.spark.createDataFrame(self._emitted(), self.frame.unpacked_schema)
@@ -67,7 +67,7 @@ class OnDriver:
         return pa.Table.from_batches(batches or [empty_batch(unpack.identified_schema)], unpack.identified_schema)
 
     def side(self) -> Iterator[pa.RecordBatch]:
-        return (frame.batch for frame in _frames(self.aside) if isinstance(frame, SideRows))
+        return (frame.batch for frame in _frames(self.side_rows) if isinstance(frame, SideRows))
 
     def release(self) -> None:
         pass

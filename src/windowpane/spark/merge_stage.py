@@ -88,15 +88,15 @@ class Shard:
     def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
         """The report, and results and side rows where there are any. `spent`: further tallies."""
         results = [frame for frame in self._given if isinstance(frame, Emissions) and frame.batch.num_rows]
-        aside = [frame for frame in self._given if isinstance(frame, SideRows) and frame.batch.num_rows]
+        side_rows = [frame for frame in self._given if isinstance(frame, SideRows) and frame.batch.num_rows]
         report = self._report(self._clock_us) | {
             "tallies": {**self._tallies, **spent},
             "results": sum(frame.batch.num_rows for frame in results),
-            "side": _by_kind(aside),
+            "side": _by_kind(side_rows),
         }
         outputs = [(REPORT, pack_frames([], self._counts, **report))]
         outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
-        return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in aside]
+        return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in side_rows]
 
     def changes(self) -> dict[str, bytes | None]:
         """State entries to write, None for those to remove."""

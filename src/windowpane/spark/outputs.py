@@ -21,7 +21,7 @@ from windowpane.plan.operators import find_aggregation
 from windowpane.spark.envelope import Envelope, install, risky_texts
 from windowpane.spark.merge_stage import RESULTS, SIDE
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
-from windowpane.spark.unpacking import SIDE_TEXT, SideDocuments, Unpack, UnpackBoth
+from windowpane.spark.unpacking import SIDE_TEXT, SideRecords, Unpack, UnpackBoth
 from windowpane.sql.query import Expr, OrderKey, Output
 from windowpane.time import format_instant
 
@@ -160,7 +160,7 @@ class ResultFrame:
     def _error(self, safe: Envelope) -> str | None:
         return errors_where(self._condition, self._computed, safe)
 
-    def error_documents(
+    def error_records(
         self, unpacked: DataFrame, clock_us: int, watermark_us: int | None, transform: str
     ) -> DataFrame | None:
         """Records of emissions that cannot be evaluated (column `value`); None if there can be none."""
@@ -175,19 +175,19 @@ class ResultFrame:
         clock = f"'{format_instant(clock_us)}'"
         return bad.selectExpr(f"{self._record(clock, watermark, transform)} AS value")
 
-    def side_documents(self, packed: DataFrame, documents: SideDocuments) -> DataFrame:
+    def side_records(self, packed: DataFrame, side_records: SideRecords) -> DataFrame:
         """Records of side rows, and of emissions that cannot be evaluated, from one pass over the merge stage's output.
 
         For a streaming query: nobody knows the watermark here, and the clock is the micro-batch's.
         """
         if self.is_plain:
-            return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(documents.run, "value string")
+            return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(side_records.run, "value string")
         both = StructType([*self.unpacked_schema.fields, StructField(SIDE_TEXT, StringType())])
         rows = packed.where(f"kind IN ('{SIDE}', '{RESULTS}')").select("kind", "payload")
-        safe = self._envelope(rows.mapInArrow(UnpackBoth(self.unpack, documents, SIDE).run, both))
+        safe = self._envelope(rows.mapInArrow(UnpackBoth(self.unpack, side_records, SIDE).run, both))
         error = f"CASE WHEN {SIDE_TEXT} IS NULL THEN {self._error(safe) or NO_TEXT} END AS {REASON}"
         told = safe.frame.selectExpr("*", error).where(f"{SIDE_TEXT} IS NOT NULL OR {REASON} IS NOT NULL")
-        record = self._record("current_timestamp()", NO_TEXT, documents.transform)
+        record = self._record("current_timestamp()", NO_TEXT, side_records.transform)
         return told.selectExpr(f"coalesce({SIDE_TEXT}, {record}) AS value")
 
     def _record(self, clock: str, watermark: str, transform: str) -> str:

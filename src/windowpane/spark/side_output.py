@@ -13,7 +13,7 @@ from windowpane.checkpoint.outbox import Waiting
 from windowpane.checkpoint.reinjection import Reinjection, Round
 from windowpane.connectors.sinks import SinkBatch
 from windowpane.spark.channels import LAST_TRIES, Build, SideChannel
-from windowpane.spark.unpacking import SideDocuments
+from windowpane.spark.unpacking import SideRecords
 
 SETTLE_SECONDS = 60.0
 IN_PROCESS = 5_000
@@ -27,27 +27,27 @@ class SideOutput:
     channels: Mapping[str, SideChannel] = field(default_factory=dict)
     reinjection: Reinjection | None = None
 
-    def wanted(self, aside: Mapping[str, int]) -> bool:
+    def wanted(self, counts: Mapping[str, int]) -> bool:
         """Whether any of these rows go anywhere."""
-        routed = {kind for channel in self.channels.values() for kind in channel.documents.kinds}
+        routed = {kind for channel in self.channels.values() for kind in channel.side_records.kinds}
         routed |= set(self.reinjection.limits) if self.reinjection else set()
-        return any(aside.get(kind) for kind in routed)
+        return any(counts.get(kind) for kind in routed)
 
     def going_round(self, rows: Sequence[pa.RecordBatch], elapsed_us: int) -> Round:
         """Which rows are read again."""
         return self.reinjection.part(rows, _seconds(elapsed_us)) if self.reinjection else Round(tuple(rows))
 
-    def allowed(self, aside: Mapping[str, int], elapsed_us: int) -> dict[str, int]:
+    def allowed(self, counts: Mapping[str, int], elapsed_us: int) -> dict[str, int]:
         """How many rows of each kind their channel takes: its limit for every second since the last batch, and no more
         than there is room for. A kind without a channel is not held to anything.
 
         Time is that of the batches, so that a replayed batch is given the same.
         """
-        found = dict(aside)
+        found = dict(counts)
         for channel in self.channels.values():
-            room, limits = channel.room(), dict(channel.documents.limits)
-            for kind in channel.documents.kinds:
-                count = aside.get(kind, 0)
+            room, limits = channel.room(), dict(channel.side_records.limits)
+            for kind in channel.side_records.kinds:
+                count = counts.get(kind, 0)
                 limit = int(limits[kind] * _seconds(elapsed_us)) if kind in limits else count
                 found[kind] = min(count, limit, room)
                 room -= found[kind]
@@ -59,15 +59,15 @@ class SideOutput:
         rows: Sequence[pa.RecordBatch],
         allowed: Mapping[str, int],
         *,
-        error_texts: Callable[[SideDocuments], list[str]],
+        error_records: Callable[[SideRecords], list[str]],
         clear: bool,
         final: bool = False,
     ) -> None:
         """Give each channel its rows. `clear`: sinks that keep one copy get the batch even without rows."""
         for channel in self.channels.values():
-            documents = channel.documents
-            texts = error_texts(documents) if "error" in documents.kinds else []
-            waiting = Waiting(batch_id, documents.chosen(rows, allowed), texts, final)
+            side_records = channel.side_records
+            texts = error_records(side_records) if "error" in side_records.kinds else []
+            waiting = Waiting(batch_id, side_records.chosen(rows, allowed), texts, final)
             if waiting.rows or (clear and channel.sink.delivery == "exactly_once"):
                 channel.hand_over(waiting)
 
@@ -108,30 +108,30 @@ class SideOutput:
 
 
 def side_batches(
-    spark: SparkSession, transform: str, run_id: Callable[[], str], whole: SideDocuments, unnamed_until: int
+    spark: SparkSession, transform: str, run_id: Callable[[], str], whole: SideRecords, unnamed_until: int
 ) -> Build:
     """How what waits becomes a batch for a sink."""
 
     def build(waiting: Waiting, max_bytes: int | None) -> SinkBatch:
-        documents = replace(whole, max_bytes=max_bytes)
-        frame, table = partial(_in_workers, spark, documents, waiting), None
+        side_records = replace(whole, max_bytes=max_bytes)
+        frame, table = partial(_in_workers, spark, side_records, waiting), None
         if waiting.rows <= IN_PROCESS:
-            records = [*documents.texts(waiting.batches), *documents.fitted(waiting.texts)]
+            records = [*side_records.texts(waiting.batches), *side_records.fitted(waiting.texts)]
             table = pa.table({"value": pa.array(records, pa.string())})
             frame = partial(spark.createDataFrame, table, "value string")
         return SinkBatch(
-            waiting.batch_id, frame, documents=True, transform=transform, table=table, rows=waiting.rows,
+            waiting.batch_id, frame, side_records=True, transform=transform, table=table, rows=waiting.rows,
             run=run_id(), final=waiting.final, was_unnamed=waiting.batch_id <= unnamed_until,
         )  # fmt: skip
 
     return build
 
 
-def _in_workers(spark: SparkSession, documents: SideDocuments, waiting: Waiting) -> DataFrame:
+def _in_workers(spark: SparkSession, side_records: SideRecords, waiting: Waiting) -> DataFrame:
     payloads = [Waiting(waiting.batch_id, [batch]).packed() for batch in waiting.batches]
     packed = spark.createDataFrame(pa.table({"payload": pa.array(payloads, pa.binary())}), "payload binary")
-    records = packed.repartition(max(1, len(payloads))).mapInArrow(documents.run, "value string")
-    beside = pa.table({"value": pa.array(documents.fitted(waiting.texts), pa.string())})
+    records = packed.repartition(max(1, len(payloads))).mapInArrow(side_records.run, "value string")
+    beside = pa.table({"value": pa.array(side_records.fitted(waiting.texts), pa.string())})
     texts = spark.createDataFrame(beside, "value string")
     return records.unionAll(texts)
 

@@ -53,7 +53,7 @@ class Unpack:
 
 
 @dataclass(frozen=True)
-class SideDocuments:
+class SideRecords:
     """Picklable: `run` turns packed side rows into JSON records in the workers."""
 
     plan_id: str
@@ -129,14 +129,14 @@ class UnpackBoth:
     """Picklable: `run` turns packed results and packed side rows into rows of one schema, in the workers."""
 
     results: Unpack
-    documents: SideDocuments
+    side_records: SideRecords
     side: str
     """The kind of payload that has side rows."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             side = pc.equal(batch.column("kind"), self.side)
-            for found in self.documents.run(iter([batch.filter(side)])):
+            for found in self.side_records.run(iter([batch.filter(side)])):
                 yield self._of_side_rows(found.column("value"))
             for found in self.results.run(iter([batch.filter(pc.invert(side))])):
                 yield found.append_column(SIDE_TEXT, pa.nulls(found.num_rows, pa.string()))

@@ -122,7 +122,7 @@ class PostgresSink(Sink):
 
         An entry that differs in `final` was of a graceful end that did not come to its end: its rows go.
         """
-        place = (self._shown, batch.run, batch.transform, batch.documents, batch.batch_id)
+        place = (self._shown, batch.run, batch.transform, batch.side_records, batch.batch_id)
         found = connection.execute(ENTER.format(self._ledger), (*place, batch.final)).fetchone()
         if found is None:
             entry, final = connection.execute(FIND.format(self._ledger), place).fetchone() or (0, batch.final)
@@ -153,7 +153,7 @@ def _conninfo(name: str, options: Mapping[str, str]) -> str:
 
 def _columns(batch: SinkBatch) -> tuple[tuple[PostgresColumn, ...], DataFrame]:
     """How each column travels, and the rows as they are sent, under names that CSV and staging share."""
-    if batch.documents:
+    if batch.side_records:
         columns: tuple[PostgresColumn, ...] = (json_column(RECORD, "value"),)
     else:
         columns = tuple(postgres_column(field) for field in batch.frame.schema)
