@@ -22,7 +22,7 @@ class ShardWatermark:
     """Processing time of the last micro-batch in which a source partition, or a stream, had rows."""
 
     def observe(self, maxima: Mapping[str, int | None], clock_us: int) -> None:
-        """Take in the largest event times of a micro-batch by source partition; None if no row may move the watermark."""
+        """Take in the largest event times of a micro-batch; None for a partition whose rows move nothing."""
         for partition, largest in maxima.items():
             self.last_seen[partition] = self.last_seen[_stream_of(partition)] = clock_us
             if largest is not None:

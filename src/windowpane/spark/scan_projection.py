@@ -36,7 +36,7 @@ class Projection:
     """Of computed columns that can fail, the first to blame first: name, DuckDB's text of why, the expression."""
 
     def rows(self, source: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
-        """Rows as operators take them. CORRUPT of `source` is the text of unreadable records. SOURCE_PARTITION stays."""
+        """Rows as operators take them. CORRUPT of `source` has the text of bad records. Keeps SOURCE_PARTITION."""
         columns = self._times(source, clock_us)
         columns |= {name: source.column(column) for name, column in self.plain}
         details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
