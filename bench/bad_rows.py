@@ -16,7 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from windowpane.config.models import MAX_RECORD_BYTES
-from windowpane.scan.json.decoding import decode
+from windowpane.scan.codec import decode_values
+from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.json.files import read_file
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
@@ -41,7 +42,7 @@ def of_files(rows: list[bytes], folder: Path) -> Callable[[], int]:
 
 def of_values(rows: list[bytes], _folder: Path) -> Callable[[], int]:
     values = pa.array(rows, pa.binary())
-    return lambda: len(decode(values, SCHEMA, MAX_RECORD_BYTES).bad)
+    return lambda: len(decode_values(JsonCodec(), values, SCHEMA, MAX_RECORD_BYTES).bad)
 
 
 def seconds(work: Callable[[], int], rows: int) -> float:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from windowpane.scan.codec import decode_values
+from windowpane.scan.decoded import Decoded
 from windowpane.scan.json import decoding, files
-from windowpane.scan.json.decoding import decode
+from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.json.files import read_file
 from windowpane.scan.json.single_records import RecordReader
 from windowpane.scan.json.values import rewritten
@@ -34,7 +36,7 @@ RECORDS = (
 
 def read(*records: bytes | None) -> list[tuple[dict[str, object], str | None]]:
     """Fields that are not NULL, and the text of a bad record."""
-    found = decode(pa.array(records, pa.binary()), SCHEMA)
+    found = decode_values(JsonCodec(), pa.array(records, pa.binary()), SCHEMA, 1 << 24)
     rows = [{name: value for name, value in row.items() if value is not None} for row in found.columns.to_pylist()]
     return list(zip(rows, found.bad.to_pylist(), strict=True))
 
@@ -142,7 +144,7 @@ def test_good_records_are_read_by_columns_however_many_bad_ones_there_are(monkey
     slow: list[int] = []
     exact = decoding._one_by_one
 
-    def counted(records: list[bytes | None], *rest: object) -> decoding.Decoded:
+    def counted(records: list[bytes | None], *rest: object) -> Decoded:
         slow.append(len(records))
         return exact(records, *rest)  # type: ignore[arg-type]
 
@@ -247,7 +249,7 @@ def test_a_record_that_is_too_long_is_bad_and_its_head_is_kept(
     found = lines_of(tmp_path / "a.json.gz", ending.join(lines), max_bytes=40)
     head = f"longer than max_record_bytes (40): {long.decode()[:100]}"
     assert found == [(1, None), (None, head), (3, None), (None, long[:40].decode("utf-8", "replace")), (None, head)]
-    kafka = decode(pa.array([b'{"v": 1}', long, None], pa.binary()), SCHEMA, 40)
+    kafka = decode_values(JsonCodec(), pa.array([b'{"v": 1}', long, None], pa.binary()), SCHEMA, 40)
     assert kafka.bad.to_pylist() == [None, head, ""]
 
 

@@ -14,6 +14,7 @@ from windowpane.core import rows
 from windowpane.core.frames import SideRows
 from windowpane.core.side import side_batch
 from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimeColumn, EventTimes
+from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.original_events import with_events
@@ -44,7 +45,14 @@ def handed(*values: bytes | None, stamps: list[int | None] | None = None, **more
 
 
 def scan(*, topics: bool = False, original: bool = False, beside: tuple[tuple[str, pa.DataType], ...] = ()) -> Scan:
-    reader = MessageReader("t", COLUMNS, (*beside, (SOURCE_TIME, STAMP)), topics, 1 << 24)
+    reader = MessageReader(
+        stream="t",
+        codec=JsonCodec(),
+        columns=COLUMNS,
+        beside=(*beside, (SOURCE_TIME, STAMP)),
+        several_topics=topics,
+        max_record_bytes=1 << 24,
+    )
     return Scan(reader, Projection(CHAIN, (("_v", "v"),), (), None), original)
 
 

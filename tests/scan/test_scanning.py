@@ -13,6 +13,7 @@ from windowpane.config import parse_pipeline
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
+from windowpane.formats import load, source_format
 from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.scan.files import FileReader
@@ -35,9 +36,8 @@ def scan(
     plain = tuple((f"_{name}", name) for name in columns)
     times = EventTimes((time,)) if time else None
     blamed = tuple((name, reason, name) for name, _, _, fails in computed if fails)
-    return Scan(
-        FileReader(format_name, tuple(columns.items()), 1 << 24), Projection(times, plain, computed, where, blamed)
-    )
+    reader = FileReader(load(source_format(format_name).file_reader), tuple(columns.items()), 1 << 24)
+    return Scan(reader, Projection(times, plain, computed, where, blamed))
 
 
 def listing(*paths: Path, modified_us: int = 7) -> pa.RecordBatch:

@@ -107,3 +107,12 @@ def test_a_file_that_is_gone_before_its_batch_is_an_error_row(
     assert (totals["in_"], totals["error"], totals["aggregated"]) == (5, 3, 2)
     details = Counter(record["error_detail"] for record in found.all_side)
     assert details == Counter(f"file://{data}/{name}: {GONE}" for name in ["gone%20%5B1%5D.json", *names[2:]])
+
+
+def test_bad_xml_records_are_error_rows(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows = "".join(f"<row><ts>{ts}</ts><v>{v}</v></row>" for ts, v in ((1, "1"), (2, "many"), (LATER, "3")))
+    (tmp_path / "in" / "a.xml").write_text(f"<rows>{rows}</rows>", encoding="utf-8")
+    outcome, values = run(spark, tmp_path, "spark", form="xml", rowTag="row")
+    assert (values, outcome.entries[-1].totals["error"]) == ([1, 3], 1)
+    assert [record["reason"] for record in outcome.all_side] == ["decode_error"]

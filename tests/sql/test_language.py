@@ -10,15 +10,15 @@ import pytest
 from tests.sql.golden import CATALOG
 from windowpane.core.windows import Hopping, Sliding, Tumbling
 from windowpane.errors import SqlError
+from windowpane.formats import source_format
 from windowpane.sql import (
-    KAFKA_COLUMNS,
-    KNOWN_SCHEMAS,
     Catalog,
     bind,
+    columns_of,
     parse,
     parse_schema,
     rename_columns,
-    with_kafka_metadata,
+    with_record_columns,
 )
 from windowpane.sql.query import Column, Expr
 
@@ -175,15 +175,17 @@ def test_schemas_in_sparks_notations() -> None:
 
 
 def test_kafkas_columns_are_known() -> None:
-    catalog = Catalog({"k": KNOWN_SCHEMAS["kafka"]})
+    catalog = Catalog({"k": columns_of(source_format("kafka").columns or ())})
     bound = bind("SELECT cast(value AS STRING) AS v, `partition`, timestamp FROM k", catalog)
     assert [output.expr.type for output in bound.outputs] == ["STRING", "INT", "TIMESTAMP"]
-    assert KAFKA_COLUMNS[0] == Column("key", "BINARY")
 
 
 def test_metadata_of_a_decoded_kafka_stream_is_named_and_never_in_the_way() -> None:
     declared = parse_schema("k STRING, `Timestamp` BIGINT")
-    catalog = Catalog({"s": with_kafka_metadata(declared)}, {"t": parse_schema("key STRING, name STRING")})
+    catalog = Catalog(
+        {"s": with_record_columns(declared, source_format("kafka").record_columns)},
+        {"t": parse_schema("key STRING, name STRING")},
+    )
     assert [output.name for output in bind("SELECT * FROM s", catalog).outputs] == ["k", "Timestamp"]
     named = bind("SELECT topic, offset, timestamp FROM s", catalog)
     assert [output.expr.type for output in named.outputs] == ["STRING", "BIGINT", "BIGINT"], "a declared one hides it"

@@ -16,14 +16,11 @@ from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
 from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
+from windowpane.formats import CODECS, SOURCES, source_format
 
-FILE_FORMATS = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})
-UNTYPED_FORMATS = frozenset({"json", "csv"})
-"""Formats whose files say nothing of types: one odd value would change the type of its column."""
 _SINK_OPTIONS = {"kafka": ("kafka.bootstrap.servers", "topic"), "postgres": ("url", "table")}
 _POSTGRES_OPTIONS = frozenset({"url", "table", "user", "password"})
 _POSTGRES_URL = re.compile(r"(jdbc:)?postgres(ql)?://|\s*\w+\s*=")
-_KAFKA_TOPICS = ("subscribe", "subscribePattern", "assign")
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -41,7 +38,7 @@ def complete(raw: object, origin: Origin, problems: list[ConfigError]) -> dict[s
     check.sections()
     for stream_name, stream in check.valid("streams", Stream):
         check.source(f"streams.{stream_name}", stream)
-        check.kafka_stream(f"streams.{stream_name}", stream)
+        check.stream(f"streams.{stream_name}", stream)
     for table_name, table in check.valid("tables", Table):
         check.source(f"tables.{table_name}", table)
     for sink_name, sink in check.valid("sinks", Sink):
@@ -97,28 +94,44 @@ class _Completeness:
 
     def source(self, key: str, source: Source) -> None:
         if source.format is None:
-            hint = "any Spark source: json, csv, parquet, kafka, rate, delta, …"
+            hint = f"{', '.join(SOURCES.names)}, or any other Spark source"
             self._add("MISSING_KEY", f"`{key}` needs the key `format`", hint, f"{key}.format")
             return
-        if source.format in FILE_FORMATS and not (source.path or "path" in source.options):
+        if source.source_format.is_files and not (source.path or "path" in source.options):
             self._needs(key, "path", source.format)
-        if source.format in UNTYPED_FORMATS and source.schema_ is None:
-            hint = f"`windowpane schema {source.path or 'FILE'}` prints one to paste, from the files that are there"
+        if source.source_format.untyped and source.schema_ is None:
+            paste = f"`windowpane schema {source.path or 'FILE'}` prints one to paste, from the files that are there"
+            hint = paste if source.source_format.sampled else 'for example schema = "auction BIGINT, ts TIMESTAMP"'
             self._needs(key, "schema", source.format, hint)
 
-    def kafka_stream(self, key: str, stream: Stream) -> None:
-        if stream.format != "kafka":
-            return
-        if "kafka.bootstrap.servers" not in stream.options:
-            self._needs(key, "options.kafka.bootstrap.servers", "kafka")
-        if not any(name in stream.options for name in _KAFKA_TOPICS):
-            self._needs(key, "options.subscribe", "kafka")
+    def stream(self, key: str, stream: Stream) -> None:
+        source = stream.source_format
+        for group in source.required_options:
+            if not any(name in stream.options for name in group):
+                self._needs(key, f"options.{group[0]}", source.name)
+        if stream.scan == "spark" and not source.read_by_spark:
+            self._add("BAD_VALUE", f"Spark does not read format {source.name}", "remove the key", f"{key}.scan")
+        if stream.value_format is not None:
+            self._value_format(f"{key}.value_format", stream, stream.value_format)
+
+    def _value_format(self, key: str, stream: Stream, name: str) -> None:
+        hidden = stream.hides("value_format")
+        if not stream.source_format.is_messages:
+            message = f"`{key}` is set, but format {stream.format} has no message values"
+            self._add("BAD_VALUE", message, "remove the key", key)
+        elif stream.schema_ is None:
+            hint = "declare the columns of the values, or remove value_format to receive them as BINARY"
+            self._add("MISSING_KEY", f"`{key}` is set, but the stream has no `schema`", hint, key)
+        elif CODECS.find(name) is None:
+            message = f"`{key}` is `{MASK if hidden else name}`, which is not a known codec"
+            self._add("BAD_CHOICE", message, f"valid: {nearest('' if hidden else name, CODECS.names)}", key)
 
     def sink(self, key: str, sink: Sink) -> None:
-        if sink.format in FILE_FORMATS and not (sink.path or "path" in sink.options):
+        is_files = source_format(sink.format).is_files
+        if is_files and not (sink.path or "path" in sink.options):
             self._needs(key, "path", sink.format)
         if sink.format != "postgres" and sink.mode == "update":
-            hint = "files are only appended to; valid: append" if sink.format in FILE_FORMATS else "valid: append"
+            hint = "files are only appended to; valid: append" if is_files else "valid: append"
             self._add("BAD_CHOICE", f"`{key}.mode` cannot be `update` with format {sink.format}", hint, f"{key}.mode")
         if sink.format == "postgres":
             self._postgres_options(key, sink)

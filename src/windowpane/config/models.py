@@ -6,9 +6,9 @@ Every field's description is what editors and docs show.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from windowpane.config.durations import (
     Duration,
@@ -20,6 +20,7 @@ from windowpane.config.durations import (
 )
 from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Folder, Label, OptionMap, Text, Texts
+from windowpane.formats import CODECS, SOURCES, CodecFormat, SourceFormat, source_format
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
 DEFAULT_BATCH_TARGET_US = 5_000_000
@@ -42,10 +43,21 @@ class StreamEventtime(Settings):
     )
 
 
+def _known_spelling(name: str) -> str:
+    known = SOURCES.find(name)
+    return known.name if known else name
+
+
+SourceName: TypeAlias = Annotated[Text, AfterValidator(_known_spelling)]
+"""The name of a source format; Spark takes it in any case."""
+
+
 class Source(Settings):
     """What streams and tables share: anything that Spark can read."""
 
-    format: Text | None = Field(default=None, description="Any Spark source: json, csv, parquet, kafka, rate, delta, …")
+    format: SourceName | None = Field(
+        default=None, description=f"{', '.join(SOURCES.names)}, or the name of any other Spark source."
+    )
     path: Text | None = Field(default=None, description="Folder or file to read, relative to pipeline.toml.")
     schema_: Text | None = Field(
         default=None,
@@ -55,9 +67,19 @@ class Source(Settings):
     options: OptionMap = Field(default_factory=dict, description="Passed to the Spark source.")
 
     @property
+    def source_format(self) -> SourceFormat:
+        """What windowpane knows of the format."""
+        return source_format(self.format)
+
+    @property
     def spark_options(self) -> dict[str, str]:
         """`options` as Spark takes them."""
         return spark_texts(self.options)
+
+    @property
+    def decoding_options(self) -> dict[str, str]:
+        """Those of `options` that say how rows are decoded, not which are read."""
+        return self.source_format.decoding_options(self.spark_options)
 
     def lacks_folder(self, path: str) -> bool:
         """Whether `path`, resolved, is a local one that does not exist and shall not be created."""
@@ -66,13 +88,16 @@ class Source(Settings):
 
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
-"""How long a record of JSON may be where a stream does not say it."""
+"""The default of `max_record_bytes`."""
 
 
 class Stream(Source):
     """A source of rows without end."""
 
     eventtime: StreamEventtime | None = Field(default=None, description="Which column holds the event time.")
+    value_format: Text | None = Field(
+        default=None, description=f"How the values of messages are decoded: {', '.join(CODECS.names)}. Unset: json."
+    )
     create: bool = Field(
         default=False,
         description="true: create the folder `path` where it does not exist, and wait for files. false: a missing "
@@ -87,9 +112,14 @@ class Stream(Source):
     max_record_bytes: int = Field(
         default=MAX_RECORD_BYTES,
         gt=0,
-        description="How long a line of a JSON file or the JSON value of a Kafka record may be. A longer one is an "
-        "error row (decode_error).",
+        description="How long a line of a JSON file or the value of a message may be. A longer one is an error row "
+        "(decode_error).",
     )
+
+    @property
+    def codec(self) -> CodecFormat | None:
+        """How values or lines are decoded; None if nothing is to be decoded."""
+        return CODECS.find(self.value_format or self.source_format.codec) if self.schema_ else None
 
     def lacks_folder(self, path: str) -> bool:
         return not self.create and super().lacks_folder(path)

@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 from windowpane.checkpoint import offset_log
 from windowpane.config import Stream
-from windowpane.connectors.limits import FILE_BYTES, FILES, KAFKA_RECORDS, Limits, is_movable
-from windowpane.sql import KAFKA
+from windowpane.connectors.limits import FILE_BYTES, KAFKA_RECORDS, Limits, is_movable
 
 _FULL = 0.9
 """Spark spreads a limit over Kafka's partitions, and rounds."""
@@ -92,7 +91,7 @@ class Backlog:
         return found
 
     def _of_kafka(self, batch_id: int) -> dict[int, Share]:
-        if not any(stream.format == KAFKA and self._moves(stream) for stream in self.streams.values()):
+        if not any(stream.source_format.is_messages and self._moves(stream) for stream in self.streams.values()):
             return {}
         records = offset_log.planned_records(self.checkpoint, batch_id)
         known, fixed = offset_log.offsets(self.checkpoint, batch_id), self._fixed_topics()
@@ -103,11 +102,11 @@ class Backlog:
         }
 
     def _fixed_folders(self) -> list[str]:
-        fixed = [stream for stream in self.streams.values() if stream.format in FILES and not self._moves(stream)]
+        fixed = [each for each in self.streams.values() if each.source_format.is_files and not self._moves(each)]
         return [offset_log.folder_of(stream.path, self.base) for stream in fixed if stream.path is not None]
 
     def _fixed_topics(self) -> set[str]:
-        fixed = [stream for stream in self.streams.values() if stream.format == KAFKA and not self._moves(stream)]
+        fixed = [each for each in self.streams.values() if each.source_format.is_messages and not self._moves(each)]
         return {topic.strip() for each in fixed for topic in each.spark_options.get("subscribe", "").split(",")} - {""}
 
     def _moves(self, stream: Stream) -> bool:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from windowpane.config import Stream
-from windowpane.connectors import json_text
+from windowpane.connectors import decoding
 from windowpane.connectors.sinks import (
     EMIT_EPOCH,
     GROUP_KEY,
@@ -23,10 +23,11 @@ from windowpane.connectors.sinks import (
 )
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.formats import KAFKA
 from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan_sources import several_topics
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
-from windowpane.sql import parse_schema, with_kafka_metadata
+from windowpane.sql import parse_schema, with_record_columns
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _CLIENT = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024)}
@@ -51,7 +52,7 @@ def require_connector(spark: SparkSession, who: str, key: str) -> None:
     """ConfigError with the coordinates to set when Spark has no Kafka connector."""
     probe = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "none"}
     try:
-        spark.read.format("kafka").options(**probe).load()
+        spark.read.format(KAFKA).options(**probe).load()
     except AnalysisException as missing:
         raise ConfigError(
             "KAFKA_CONNECTOR_MISSING", f"{who} needs Spark's Kafka connector, which this session does not have",
@@ -68,11 +69,11 @@ def source_partition(name: str, stream: Stream) -> Column:
 
 
 def decode(frame: DataFrame, stream: Stream) -> DataFrame:
-    """The columns of a JSON value, and the record's own where the value has none of that name."""
+    """The columns of a decoded value, and the record's where the value has none of that name."""
     declared = parse_schema(stream.schema_ or "")
-    own = with_kafka_metadata(declared)[len(declared) :]
+    own = with_record_columns(declared, stream.source_format.record_columns)[len(declared) :]
     beside = [_KEY_TEXT if column.name == "key" else column.name for column in own]
-    return json_text.decode(frame, stream, "value", [*beside, c.SOURCE_PARTITION, SOURCE_TIME])
+    return decoding.decode(frame, stream, "value", [*beside, c.SOURCE_PARTITION, SOURCE_TIME])
 
 
 def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:
@@ -102,7 +103,7 @@ class KafkaSink(Sink):
     def write(self, batch: SinkBatch) -> None:
         messages = batch.frame.select(*(_side_record(batch) if batch.side_records else _result(batch)))
         try:
-            messages.write.format("kafka").mode("append").options(**self._options).save()
+            messages.write.format(KAFKA).mode("append").options(**self._options).save()
         except Exception as failed:
             raise SinkError("SINK_WRITE", f"sink `{self.name}` (kafka): {gist(failed)}") from failed
 

@@ -10,18 +10,13 @@ from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.errors import ConfigError
-from windowpane.sql import KAFKA
+from windowpane.formats.sources import Unit
 
-FILES = ("json", "csv", "parquet", "orc", "text", "avro", "arrow")
 MEGABYTE = 1024 * 1024
 FILE_BYTES = 256 * MEGABYTE
 """Of files, until batches show that more or less is better: seconds of work on two cores, whatever the format."""
 KAFKA_RECORDS = 1_000_000
 """The same for Kafka."""
-_OWN = {
-    KAFKA: {"maxoffsetspertrigger", "minoffsetspertrigger"},  # Spark refuses a maximum below the user's minimum
-    **{format_name: {"maxfilespertrigger", "maxbytespertrigger"} for format_name in FILES},
-}
 
 
 @dataclass(frozen=True)
@@ -41,26 +36,28 @@ class Limits:
         """The stream's options, and a limit for a batch on a backlog where they set none."""
         if stream.format is None:
             raise ConfigError("MISSING_KEY", "a stream needs a format to run", 'for example format = "json"')
-        options = stream.spark_options
-        if has_own_limit(stream):
-            return options
-        if stream.format in FILES:
-            return {"maxBytesPerTrigger": str(self.bytes)} | options
-        if stream.format == KAFKA and self.records is not None:
-            return {"maxOffsetsPerTrigger": str(self.records)} | options
-        return options
+        limit = stream.source_format.limit
+        amount = None if limit is None or has_own_limit(stream) else self.of(limit.unit)
+        own = {} if amount is None or limit is None else {limit.option: str(amount)}
+        return own | stream.spark_options
+
+    def of(self, unit: Unit) -> int | None:
+        """The limit in a unit; None: no limit."""
+        return self.bytes if unit == "bytes" else self.records
 
 
 def has_own_limit(stream: Stream) -> bool:
     """Whether the user has set how much of a stream a micro-batch takes; no other limit may stand beside it."""
-    return bool({name.lower() for name in stream.options} & _OWN.get(stream.format or "", set()))
+    limit = stream.source_format.limit
+    return limit is not None and bool({name.lower() for name in stream.options} & limit.excluded_by)
 
 
 def is_movable(stream: Stream, max_rows: int | None) -> bool:
     """Whether windowpane sets the stream's limit, and may move it."""
-    if has_own_limit(stream):
+    limit = stream.source_format.limit
+    if limit is None or has_own_limit(stream):
         return False
-    return stream.format in FILES or (stream.format == KAFKA and max_rows is None)
+    return limit.unit == "bytes" or max_rows is None
 
 
 def limit_text(limit: Mapping[str, int]) -> str:

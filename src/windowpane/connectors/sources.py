@@ -9,20 +9,19 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import IntegerType, StructField, StructType, TimestampType
 
 from windowpane.config import Stream, Table
-from windowpane.connectors import json_text, kafka
-from windowpane.connectors.limits import FILES, Limits
+from windowpane.connectors import decoding, kafka
+from windowpane.connectors.limits import Limits
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
-from windowpane.plan.eventtime.resolution import STAMPING_FORMATS
+from windowpane.formats.sources import with_defaults
 from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.scan.message_columns import PLACE
-from windowpane.sql import KAFKA
 
-TEXT_FILES = ("json", "csv")
 _BESIDE = (c.CORRUPT, c.SOURCE_PARTITION, c.REINJECTIONS, SOURCE_TIME, *c.FILE_COLUMNS)
 """Columns that are no part of the row as the source has it."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
@@ -70,34 +69,46 @@ def open_stream(
 
     `queue`: a folder of rows of this stream that are to be read again.
     """
-    format_name = stream.format or ""
-    reader = spark.readStream.format(format_name).options(**limits.options(stream) | reading.options(name))
-    by_line = json_text.is_read_by_line(stream)
-    if stream.schema_ and format_name != KAFKA and not by_line:
-        corrupt = f", `{c.CORRUPT}` STRING" if format_name in TEXT_FILES else ""
-        reader = reader.schema(stream.schema_ + corrupt)
-    if format_name in TEXT_FILES:
-        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", c.CORRUPT)
-    if format_name == "json" and "allowSingleQuotes" not in stream.options:
-        reader = reader.option("allowSingleQuotes", "false")  # as everyone else reads JSON
-    path = resolved(stream.path, base)
-    if format_name in FILES:
-        _make_folder(stream, path)
-    if format_name in FILES and not stream.schema_:
-        reader = reader.schema(_found_schema(spark, name, stream, path))
-    if format_name == KAFKA:
-        opened = kafka.load(reader, spark, name, stream)
-    elif by_line:
-        lines = _with_file(reading.select(json_text.load_lines(reader, stream, path)))
-        opened = json_text.decode_lines(lines, stream, c.FILE_COLUMNS)
+    options = with_defaults(limits.options(stream) | reading.options(name), stream.source_format.reader_defaults)
+    reader = spark.readStream.format(stream.format or "").options(**options)
+    if stream.source_format.is_messages:
+        opened = _messages(reader, spark, name, stream)
+    elif stream.source_format.is_files:
+        opened = _files(reader, spark, name, stream, path=resolved(stream.path, base), reading=reading)
     else:
-        opened = reader.load(path) if path else reader.load()
-        opened = _with_file(reading.select(opened)) if format_name in FILES else opened
-    stamped = _with_stamp(_with_partition(opened, name, stream), format_name)
-    decoded = kafka.decode(stamped, stream) if format_name == KAFKA and stream.schema_ else stamped
+        opened = _with_stamp(_other(reader, stream, resolved(stream.path, base)), stream)
     if queue is not None:
-        decoded = decoded.unionByName(_queued(spark, queue, decoded), allowMissingColumns=True)
-    return _with_original(decoded, originals=originals)
+        opened = opened.unionByName(_queued(spark, queue, opened), allowMissingColumns=True)
+    return _with_original(opened, originals=originals)
+
+
+def _messages(reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
+    """Each Kafka partition is a source partition. Values are decoded if the stream has a schema."""
+    records = kafka.load(reader, spark, name, stream)
+    stamped = _with_stamp(records.withColumn(c.SOURCE_PARTITION, kafka.source_partition(name, stream)), stream)
+    return kafka.decode(stamped, stream) if stream.schema_ else stamped
+
+
+def _files(
+    reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream, *, path: str | None, reading: Reading
+) -> DataFrame:
+    """Text that cannot be read is in CORRUPT."""
+    _make_folder(stream, path)
+    corrupt = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT} if stream.source_format.untyped else {}
+    reader = reader.options(**corrupt)
+    if decoding.is_read_by_line(stream):
+        lines = _with_file(reading.select(decoding.load_lines(reader, stream, path)))
+        return decoding.decode_lines(lines, stream, c.FILE_COLUMNS)
+    if not stream.schema_:
+        reader = reader.schema(_found_schema(spark, name, stream, path))
+    else:
+        reader = reader.schema(stream.schema_ + (f", `{c.CORRUPT}` STRING" if corrupt else ""))
+    return _with_file(reading.select(reader.load(path) if path else reader.load()))
+
+
+def _other(reader: DataStreamReader, stream: Stream, path: str | None) -> DataFrame:
+    reader = reader.schema(stream.schema_) if stream.schema_ else reader
+    return reader.load(path) if path else reader.load()
 
 
 def list_files(
@@ -121,8 +132,9 @@ def open_records(
 
     `own` are columns beside the value; `stamped`: the record's timestamp also as the source's own.
     """
-    reader = spark.readStream.format(KAFKA).options(**limits.options(stream))
-    return kafka.raw(_with_stamp(kafka.load(reader, spark, name, stream), KAFKA if stamped else ""), stream, own)
+    reader = spark.readStream.format(stream.format or "").options(**limits.options(stream))
+    records = kafka.load(reader, spark, name, stream)
+    return kafka.raw(_with_stamp(records, stream) if stamped else records, stream, own)
 
 
 def _make_folder(stream: Stream, path: str | None) -> None:
@@ -151,7 +163,7 @@ def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
 
 def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | None) -> StructType:
     """The schema of the files that are there: a streaming reader does not look for itself."""
-    if stream.format in TEXT_FILES:
+    if stream.source_format.untyped:
         raise ConfigError(
             "MISSING_KEY", f"stream `{name}` needs a schema, because its format is {stream.format}",
             f"`windowpane schema {stream.path or 'FILE'}` prints one to paste", key=f"streams.{name}.schema",
@@ -209,13 +221,7 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
     return frame.withColumn(c.EVENT, whole)
 
 
-def _with_stamp(frame: DataFrame, format_name: str) -> DataFrame:
+def _with_stamp(frame: DataFrame, stream: Stream) -> DataFrame:
     """The time that the source itself gives a record, for the chain that resolves a row's event time."""
-    return frame.withColumn(SOURCE_TIME, F.col("timestamp")) if format_name in STAMPING_FORMATS else frame
-
-
-def _with_partition(frame: DataFrame, name: str, stream: Stream) -> DataFrame:
-    """Kafka has partitions; any other source is one partition."""
-    if stream.format != KAFKA:
-        return frame
-    return frame.withColumn(c.SOURCE_PARTITION, kafka.source_partition(name, stream))
+    column = stream.source_format.timestamp
+    return frame if column is None else frame.withColumn(SOURCE_TIME, F.col(column))

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.offset_log import batch_files, folder_of, is_under, local_path
 from windowpane.config import Stream
-from windowpane.connectors.limits import FILES
 from windowpane.errors import gist
 
 _READ_FAILED = "FAILED_READ_FILE"
@@ -59,7 +58,7 @@ def damaged_files(
 def stream_of(path: str, streams: Mapping[str, Stream], base: Path) -> str | None:
     """The name of the stream that a file of a source's log belongs to."""
     for name, stream in streams.items():
-        if stream.format in FILES and stream.path is not None and is_under(path, folder_of(stream.path, base)):
+        if stream.source_format.is_files and stream.path is not None and is_under(path, folder_of(stream.path, base)):
             return name
     return None
 

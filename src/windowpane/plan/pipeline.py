@@ -10,7 +10,7 @@ from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
-from windowpane.sql import KNOWN_SCHEMAS, Catalog, Schema, SessionFacts, bind, parse_schema, with_kafka_metadata
+from windowpane.sql import Catalog, Schema, SessionFacts, bind, columns_of, parse_schema, with_record_columns
 
 
 def plan_pipeline(
@@ -63,10 +63,11 @@ def stream_catalog(streams: Mapping[str, Stream], tables: Mapping[str, Table]) -
 
 def source_schema(source: Stream | Table) -> Schema:
     """Declared columns, else those that Spark's source always has, else None: only Spark knows them."""
+    known = source.source_format
     if source.schema_ is None:
-        return KNOWN_SCHEMAS.get(source.format or "")
+        return None if known.columns is None else columns_of(known.columns)
     declared = parse_schema(source.schema_)
-    return with_kafka_metadata(declared) if source.format == "kafka" and isinstance(source, Stream) else declared
+    return with_record_columns(declared, known.record_columns) if isinstance(source, Stream) else declared
 
 
 def _schema(config: PipelineConfig, place: str, source: Stream | Table) -> Schema:

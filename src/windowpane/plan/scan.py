@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.errors import PlanError, SqlError
+from windowpane.formats import CodecFormat, source_format
 from windowpane.plan import physical
 from windowpane.plan.evaluation import conditions_of, translate_under
 from windowpane.plan.eventtime.scan_times import scan_times
 from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimes
 from windowpane.plan.guard import blame_order, guard_of, in_words
 from windowpane.plan.node import PlanNode, find
-from windowpane.plan.scan_sources import ARROW, FORMATS, Refused, scan_columns, several_topics
-from windowpane.sql import KAFKA, SessionFacts, translate_expression
+from windowpane.plan.scan_sources import Refused, scan_columns, several_topics
+from windowpane.sql import SessionFacts, translate_expression
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
 
@@ -45,8 +46,11 @@ class ColumnarScan:
 
     stream: str
     format: str
+    codec: CodecFormat | None
+    """How values of messages, or lines of files, are decoded."""
+    decoding_options: Mapping[str, str]
     columns: tuple[Column, ...]
-    """Of the files, or of the values of Kafka records."""
+    """Of the files, or of the values of messages."""
     times: EventTimes | None
     """None in processing time."""
     plain: tuple[tuple[str, str], ...]
@@ -58,7 +62,7 @@ class ColumnarScan:
     original: bool
     """Side outputs keep original events."""
     own: tuple[Column, ...]
-    """Columns of a Kafka record beside its value, as far as they are used."""
+    """Columns of a message beside its value, as far as they are used."""
     several_topics: bool
     max_record_bytes: int
     session: SessionFacts
@@ -74,7 +78,7 @@ class ColumnarScan:
         return not self.computed or ((session.utc or not self.session.utc) and (session.ansi or not self.session.ansi))
 
     def describe(self) -> str:
-        if self.format == KAFKA:
+        if source_format(self.format).is_messages:
             return f"{self.stream} is read by Spark, and its values by the columnar scan: workers decode them"
         return f"{self.stream} is read by the columnar scan: no raw row enters the JVM"
 
@@ -101,17 +105,24 @@ def resolve_scan(
 
 
 def _may(stream: Stream) -> bool:
-    return stream.scan == "columnar" or (stream.format in FORMATS and stream.scan == "auto") or stream.format == ARROW
+    by_workers = stream.source_format.read_by_workers and stream.scan == "auto"
+    return by_workers or _must(stream) is not None
+
+
+def _must(stream: Stream) -> str | None:
+    """Why Spark cannot read a stream instead of workers; None if it can."""
+    if stream.scan == "columnar":
+        return "is set to the columnar scan"
+    if not stream.source_format.read_by_spark:
+        return f"is in {stream.source_format.name.capitalize()} files, which Spark does not read"
+    if stream.codec is not None and stream.codec.spark is None:
+        return f"has {stream.codec.title} values, which Spark does not decode"
+    return None
 
 
 def _demand_none(asked: Mapping[str, Stream], reason: str) -> None:
     for name, stream in asked.items():
-        if stream.scan == "columnar" or stream.format == ARROW:
-            why = (
-                "is set to the columnar scan"
-                if stream.scan == "columnar"
-                else "is in Arrow files, which Spark does not read"
-            )
+        if (why := _must(stream)) is not None:
             raise PlanError("SCAN_IMPOSSIBLE", f"stream `{name}` {why}: {reason}", key=f"streams.{name}.scan")
 
 
@@ -140,11 +151,21 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts
         if _name(each.expr) not in types
     }
     return ColumnarScan(
-        source.stream, str(stream.format), columns.read, scan_times(timed.steps, types) if timed else None,
-        plain, tuple(computed[name] for name in blame_order(project.columns) if name in computed), project.where,
-        project.original,
-        columns.own, stream.format == KAFKA and several_topics(stream), stream.max_record_bytes, session,
-    )  # fmt: skip
+        stream=source.stream,
+        format=stream.source_format.name,
+        codec=stream.codec,
+        decoding_options=stream.decoding_options,
+        columns=columns.read,
+        times=scan_times(timed.steps, types) if timed else None,
+        plain=plain,
+        computed=tuple(computed[name] for name in blame_order(project.columns) if name in computed),
+        where=project.where,
+        original=project.original,
+        own=columns.own,
+        several_topics=stream.source_format.is_messages and several_topics(stream),
+        max_record_bytes=stream.max_record_bytes,
+        session=session,
+    )
 
 
 def _folds(root: PlanNode) -> bool:

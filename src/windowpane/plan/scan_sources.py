@@ -1,4 +1,4 @@
-"""Which sources the columnar scan can read: files of some formats, and the values of Kafka records that are JSON."""
+"""Which sources the columnar scan can read, and which of their columns."""
 
 from __future__ import annotations
 
@@ -6,28 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windowpane.config import Stream
-from windowpane.sql import KAFKA, parse_schema, with_kafka_metadata
+from windowpane.formats import CodecFormat
+from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
 
-ARROW, JSON = "arrow", "json"
-FORMATS = ("parquet", ARROW, JSON, KAFKA)
-"""Formats that workers read by themselves."""
-_JSON_READABLE = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING")
-"""Spark lets a number that is too large for the smaller integers overflow, so those are left to it."""
-_READABLE = (*_JSON_READABLE, "TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "DECIMAL")
-_FILE_OPTIONS = {
-    "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge", "cleanSource",
-    "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore",
-}  # fmt: skip
-"""Options that say which files are read, not how."""
-_KAFKA_OPTIONS = {
-    "subscribe", "subscribePattern", "assign", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets",
-    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
-    "groupIdPrefix", "includeHeaders",
-}  # fmt: skip
-"""Options that say which records are read; beside them those of the client, which start with `kafka`."""
+_COLUMN_TYPES = frozenset({
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "DECIMAL",
+})  # fmt: skip
+"""Types of which workers can have columns; a codec may know fewer."""
 
 
 class Refused(Exception):  # noqa: N818  # not an error: a reason
@@ -47,14 +34,14 @@ class ScanColumns:
 
 
 def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
-    """The columns of a scan, of which the plan uses `used` (None: nobody knows); Refused where Spark has to read."""
-    if stream.format not in FORMATS:
+    """The columns of a scan, of which the plan uses `used` (None: unknown); Refused where Spark has to read."""
+    if not stream.source_format.read_by_workers:
         raise Refused(f"format {stream.format} is read by Spark")
     if used is None or stream.schema_ is None:
         raise Refused("the stream declares no schema")
-    if stream.format == KAFKA:
-        return _of_records(stream, used)
-    return _of_files(stream, used)
+    if stream.codec is not None:
+        _check_options(stream, stream.codec)
+    return _of_messages(stream, used) if stream.source_format.is_messages else _of_files(stream, used)
 
 
 def several_topics(stream: Stream) -> bool:
@@ -63,37 +50,35 @@ def several_topics(stream: Stream) -> bool:
     return "," in topics or topics == "*"
 
 
+def _check_options(stream: Stream, codec: CodecFormat) -> None:
+    unknown = sorted(name for name in stream.decoding_options if name.lower() not in codec.worker_options)
+    if unknown:
+        raise Refused(f"option {unknown[0]} is for Spark's reader")
+
+
 def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
     if "://" in (stream.path or "") and not (stream.path or "").startswith("file://"):
         raise Refused("its files are not on a file system that workers see")
-    if stream.format == JSON and (special := sorted(set(stream.spark_options) - _FILE_OPTIONS)):
-        raise Refused(f"option {special[0]} is for Spark's reader")
     for column in used:
-        _check(column, json=stream.format == JSON)
+        _check(column, stream.codec)
     return ScanColumns(tuple(used))
 
 
-def _of_records(stream: Stream, used: Sequence[Column]) -> ScanColumns:
-    """All that is declared is read: a record is bad also by a field that the query does not use."""
-    known = {name.lower() for name in _KAFKA_OPTIONS}
-    special = [
-        name for name in stream.spark_options if not name.lower().startswith("kafka") and name.lower() not in known
-    ]
-    if special:
-        raise Refused(f"option {min(special)} is for Spark's reader")
+def _of_messages(stream: Stream, used: Sequence[Column]) -> ScanColumns:
+    """All declared columns are read: a value is bad also because of a field that the query does not use."""
     declared = parse_schema(stream.schema_ or "")
     for column in declared:
-        _check(column, json=True)
+        _check(column, stream.codec)
     names = {column.name for column in used}
-    return ScanColumns(
-        declared, tuple(each for each in with_kafka_metadata(declared)[len(declared) :] if each.name in names)
-    )
+    beside = with_record_columns(declared, stream.source_format.record_columns)[len(declared) :]
+    return ScanColumns(declared, tuple(each for each in beside if each.name in names))
 
 
-def _check(column: Column, *, json: bool) -> None:
-    if to_arrow(column.type) is None or column.type.partition("(")[0] not in _READABLE:
+def _check(column: Column, codec: CodecFormat | None) -> None:
+    kind = column.type.partition("(")[0]
+    if to_arrow(column.type) is None or kind not in _COLUMN_TYPES:
         raise Refused(f"column `{column.name}` is {column.type}")
-    if json and column.type not in _JSON_READABLE:
-        raise Refused(f"column `{column.name}` is {column.type}, and read from JSON by Spark")
+    if codec is not None and kind not in codec.worker_types:
+        raise Refused(f"column `{column.name}` is {column.type}, and read from {codec.title} by Spark")
     if "." in column.name:
         raise Refused(f"column `{column.name}` has a dot in its name")

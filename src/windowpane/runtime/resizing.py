@@ -10,33 +10,34 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import PipelineConfig
 from windowpane.connectors.backlog import Backlog, Shares, left_behind
-from windowpane.connectors.limits import FILES, Limits, is_movable, limit_text
+from windowpane.connectors.limits import Limits, is_movable, limit_text
 from windowpane.durable import read_object, write_whole
 from windowpane.errors import StateError
+from windowpane.formats.sources import Unit
 from windowpane.plan.build import Plan
 from windowpane.runtime.sizing import BatchSizing
-from windowpane.sql import KAFKA
 
 FORMAT = 1
 SIZE_FILE = "batch-size.json"
+_UNITS: tuple[Unit, ...] = ("bytes", "records")
 _log = logging.getLogger("windowpane.run")
 
 
 class Resizing:
-    """Told of every micro-batch before and after it runs. `formats` are those of the streams whose limits move."""
+    """Told of every micro-batch before and after it runs. `units` are those of the limits that move."""
 
     def __init__(
-        self, transform: str, sizing: BatchSizing, backlog: Backlog, memory: Path, formats: Sequence[str]
+        self, transform: str, sizing: BatchSizing, backlog: Backlog, memory: Path, units: Collection[Unit]
     ) -> None:
         self._transform, self._sizing, self._backlog, self._memory = transform, sizing, backlog, memory
-        self._formats = formats
+        self._units = units
         self._shares: Shares = {}
         self._seconds: float | None = None
         self._left: float | None = None
@@ -89,8 +90,8 @@ class Resizing:
         return shown | ({"changed": self._changed} if self._changed else {})
 
     def _shown(self, limits: Limits) -> dict[str, int]:
-        shown = {"bytes": limits.bytes} if any(each in FILES for each in self._formats) else {}
-        return shown | ({"records": limits.records} if KAFKA in self._formats and limits.records else {})
+        found = {unit: limits.of(unit) for unit in _UNITS if unit in self._units}
+        return {unit: limit for unit, limit in found.items() if limit}
 
     def _note(self, batch_id: int, before: Limits, seconds: float) -> None:
         old, new = self._shown(before), self._shown(self.limits)
@@ -124,12 +125,13 @@ def resizing(config: PipelineConfig, plan: Plan, checkpoint: Checkpoint) -> Resi
     options = config.options
     names = {stream.name for stream in plan.query.relation.streams}
     streams = {name: stream for name, stream in config.streams.items() if name in names}
-    formats = [each.format or "" for each in streams.values() if is_movable(each, options.max_rows_per_batch)]
-    if options.batch_target_us is None or not formats:
+    movable = [each for each in streams.values() if is_movable(each, options.max_rows_per_batch)]
+    units = {each.source_format.limit.unit for each in movable if each.source_format.limit is not None}
+    if options.batch_target_us is None or not units:
         return None
     backlog = Backlog(Path(checkpoint.spark), streams, config.base_dir, checkpoint.reinject, options.max_rows_per_batch)
     found = Resizing(
-        plan.transform, BatchSizing(options.batch_target_us / 1e6), backlog, checkpoint.folder / SIZE_FILE, formats
+        plan.transform, BatchSizing(options.batch_target_us / 1e6), backlog, checkpoint.folder / SIZE_FILE, units
     )
     found.recall()
     return found

@@ -9,10 +9,10 @@ from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
+from windowpane.formats import source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
 from windowpane.spark.dataflow import Sources
-from windowpane.sql import KAFKA
 
 
 def pipeline_sources(
@@ -38,7 +38,7 @@ def pipeline_sources(
         )  # fmt: skip
 
     def scanned(scan: ColumnarScan) -> DataFrame:
-        if scan.format == KAFKA:
+        if source_format(scan.format).is_messages:
             return open_records(
                 spark, scan.stream, config.streams[scan.stream], limits=limits,
                 own=[column.name for column in scan.own], stamped=scan.stamped,

@@ -1,6 +1,6 @@
-"""Rows from files that Spark's file source lists: parquet, Arrow and newline JSON, read with Arrow.
+"""Reads the files that Spark's file source lists.
 
-A file that cannot be read to its end gives the rows before the damage, and the damage by its name.
+A file that cannot be read to its end gives the rows before the damage, then a Damage that names the file.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
-from windowpane.core.rows import CHUNK_ROWS
-from windowpane.scan.json.files import read_file
 from windowpane.scan.scan import Damage, Part
 
+ReadBatches: TypeAlias = Callable[[str, pa.Schema, int], Iterator[pa.RecordBatch]]
+"""Reads a file, given its path, the declared columns and `max_record_bytes`. Registered as the format's `file_reader`.
+
+Batches have those declared columns that the file has, in the types of the file. A column CORRUPT has the text of
+records that could not be read, and NULL for the others.
+"""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 
@@ -28,7 +32,7 @@ _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 class FileReader:
     """Reads the files that a listing names: columns `path` and `modificationTime`."""
 
-    format: str
+    read_batches: ReadBatches
     columns: tuple[tuple[str, pa.DataType], ...]
     max_record_bytes: int
 
@@ -55,13 +59,10 @@ class FileReader:
             yield Damage(f"file:{path}: {damaged}")
 
     def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
-        """What a file has of the declared columns; of text also CORRUPT, the text of records that cannot be read."""
-        if self.format == "json":
-            for part in read_file(path, self.schema, self.max_record_bytes):
-                yield self._fitted(part.columns, path).append_column(c.CORRUPT, part.bad)
-            return
-        for batch in READERS[self.format](path, {name.lower() for name, _ in self.columns}):
-            yield self._fitted(batch, path)
+        for batch in self.read_batches(path, self.schema, self.max_record_bytes):
+            fitted = self._fitted(batch, path)
+            corrupt = c.CORRUPT in batch.schema.names
+            yield fitted.append_column(c.CORRUPT, batch.column(c.CORRUPT)) if corrupt else fitted
 
     def _fitted(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         """The declared columns in their declared types; those that the file does not have are in its path, or NULL."""
@@ -74,34 +75,6 @@ class FileReader:
             else:
                 arrays.append(_from_path(folders.get(name.lower()), kind, batch.num_rows))
         return pa.RecordBatch.from_arrays(arrays, [name for name, _ in self.columns])
-
-
-def _parquet(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:
-    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
-    present = [name for name in file.schema_arrow.names if name.lower() in columns]
-    if len({name.lower() for name in present}) < len(present):
-        raise ValueError(f"columns differ only in case: {', '.join(present)}")
-    if not present:
-        yield pa.RecordBatch.from_arrays([pa.nulls(file.metadata.num_rows)], ["_none"])
-        return
-    yield from file.iter_batches(CHUNK_ROWS, columns=present, use_threads=False)
-
-
-def _arrow(path: str, columns: set[str]) -> Iterator[pa.RecordBatch]:
-    """IPC in either of its forms, by the first bytes."""
-    with pa.memory_map(path) as file:
-        magic = file.read(6)
-        file.seek(0)
-        if magic == b"ARROW1":
-            reader = pa.ipc.open_file(file)
-            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
-        else:
-            batches = pa.ipc.open_stream(file)
-        for batch in batches:
-            yield batch.select([name for name in batch.schema.names if name.lower() in columns])
-
-
-READERS: dict[str, Callable[[str, set[str]], Iterator[pa.RecordBatch]]] = {"parquet": _parquet, "arrow": _arrow}
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.rows import in_chunks
-from windowpane.scan.json import decoding
+from windowpane.scan.codec import Codec, decode_values
 from windowpane.scan.message_columns import PARTITION, PLACE, TOPIC, VALUE
 from windowpane.scan.scan import Part
 
@@ -22,9 +22,10 @@ PARTITIONS = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True)
 class MessageReader:
-    """Reads VALUE of each record as JSON. `beside` are columns that go along as they are."""
+    """Decodes VALUE of each record. `beside` are columns that go along as they are."""
 
     stream: str
+    codec: Codec
     columns: tuple[tuple[str, pa.DataType], ...]
     beside: tuple[tuple[str, pa.DataType], ...]
     several_topics: bool
@@ -43,7 +44,7 @@ class MessageReader:
         return (Part(self._with_partitions(rows)) for rows in in_chunks(decoded))
 
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        decoded = decoding.decode(records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
+        decoded = decode_values(self.codec, records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
         columns = {name: decoded.columns.column(name) for name, _ in self.columns}
         columns[c.CORRUPT] = decoded.bad
         columns |= {name: records.column(name).cast(kind) for name, kind in self.beside}

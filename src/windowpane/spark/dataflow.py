@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
+from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan import ColumnarScan
@@ -27,7 +28,7 @@ from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.spark.ticking import TickStage, ticking
-from windowpane.sql import KAFKA, SessionFacts
+from windowpane.sql import SessionFacts
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
 
@@ -100,11 +101,18 @@ def worker_scan(scan: ColumnarScan) -> Scan:
 
 
 def _reader(scan: ColumnarScan) -> Reader:
-    if scan.format != KAFKA:
-        return FileReader(scan.format, _typed(scan.columns), scan.max_record_bytes)
+    reader = source_format(scan.format).file_reader
+    if reader is not None:
+        return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes)
+    assert scan.codec is not None, "messages are scanned with a codec only"
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
     return MessageReader(
-        scan.stream, _typed(scan.columns), _typed(scan.own + stamp), scan.several_topics, scan.max_record_bytes
+        stream=scan.stream,
+        codec=load(scan.codec.workers)(dict(scan.decoding_options)),
+        columns=_typed(scan.columns),
+        beside=_typed(scan.own + stamp),
+        several_topics=scan.several_topics,
+        max_record_bytes=scan.max_record_bytes,
     )
 
 

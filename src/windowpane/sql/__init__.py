@@ -3,31 +3,19 @@
 from windowpane.sql.binding.bind import bind
 from windowpane.sql.guards import error_guard
 from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns, replace_calls
-from windowpane.sql.schema import (
-    KAFKA,
-    KAFKA_COLUMNS,
-    KNOWN_SCHEMAS,
-    RATE_COLUMNS,
-    Catalog,
-    Schema,
-    parse_schema,
-    with_kafka_metadata,
-)
+from windowpane.sql.schema import Catalog, Schema, columns_of, parse_schema, with_record_columns
 from windowpane.sql.syntax.parse import parse
 from windowpane.sql.syntax.statement import SelectStmt
 from windowpane.sql.transpile import SessionFacts, Translated, to_duckdb, translate_expression
 
 __all__ = [
-    "KAFKA",
-    "KAFKA_COLUMNS",
-    "KNOWN_SCHEMAS",
-    "RATE_COLUMNS",
     "Catalog",
     "Schema",
     "SelectStmt",
     "SessionFacts",
     "Translated",
     "bind",
+    "columns_of",
     "conjuncts",
     "error_guard",
     "expression_problem",
@@ -37,5 +25,5 @@ __all__ = [
     "replace_calls",
     "to_duckdb",
     "translate_expression",
-    "with_kafka_metadata",
+    "with_record_columns",
 ]

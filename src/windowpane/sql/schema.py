@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -29,44 +29,15 @@ class Catalog:
     """Whether the user has registered a function of this name (lower case) with Spark."""
 
 
-KAFKA_COLUMNS = (
-    Column("key", "BINARY"),
-    Column("value", "BINARY"),
-    Column("topic", "STRING"),
-    Column("partition", "INT"),
-    Column("offset", "BIGINT"),
-    Column("timestamp", "TIMESTAMP"),
-    Column("timestampType", "INT"),
-)
-"""What Spark's kafka source brings."""
-
-KAFKA = "kafka"
-"""The format of streams that come from Kafka."""
-
-KAFKA_METADATA = (
-    Column("key", "STRING", hidden=True),
-    Column("topic", "STRING", hidden=True),
-    Column("partition", "INT", hidden=True),
-    Column("offset", "BIGINT", hidden=True),
-    Column("timestamp", "TIMESTAMP", hidden=True),
-)
-"""What a record of a kafka stream with a schema has beside the columns of its value."""
-
-RATE_COLUMNS = (Column("timestamp", "TIMESTAMP"), Column("value", "BIGINT"))
-"""What Spark's rate source brings."""
-
-KNOWN_SCHEMAS: Mapping[str, tuple[Column, ...]] = {
-    KAFKA: KAFKA_COLUMNS,
-    "rate": RATE_COLUMNS,
-    "rate-micro-batch": RATE_COLUMNS,
-}
-"""Formats whose columns Spark fixes."""
+def columns_of(pairs: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
+    """Columns by name and type."""
+    return tuple(Column(name, kind) for name, kind in pairs)
 
 
-def with_kafka_metadata(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns of a decoded value, then the record's own, except where the value has one of that name."""
-    taken = {column.name.lower() for column in columns}
-    return (*columns, *(column for column in KAFKA_METADATA if column.name not in taken))
+def with_record_columns(declared: tuple[Column, ...], pairs: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
+    """The columns of a decoded value, then the record's, which `*` skips and a declared column of that name hides."""
+    taken = {column.name.lower() for column in declared}
+    return (*declared, *(Column(name, kind, hidden=True) for name, kind in pairs if name not in taken))
 
 
 _HINT = "write it like `auction BIGINT, price DECIMAL(10,2), tags ARRAY<STRING>, ts TIMESTAMP`"

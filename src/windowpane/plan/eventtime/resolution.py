@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windowpane.errors import PlanError, nearest
+from windowpane.formats import source_format
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
@@ -16,8 +17,6 @@ from windowpane.sql import expression_problem
 from windowpane.sql.query import Column, Expr, StreamRef
 
 METADATA_COLUMNS = ("received_at", "@timestamp")
-STAMPING_FORMATS = ("kafka", "rate")
-"""Sources that stamp each row themselves."""
 
 _TYPE_OF_COLUMN = {"TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "timestamp", "DATE": "timestamp", "STRING": "iso8601"}
 
@@ -152,7 +151,7 @@ def _with_fallbacks(step: TimeStep, columns: Sequence[Column], format_name: str 
     found = [column for name in METADATA_COLUMNS if (column := find_column(columns, name))]
     readable = [column for column in found if column.type in _TYPE_OF_COLUMN and column.name not in step.columns]
     metadata = [_config_step("metadata", column, _TYPE_OF_COLUMN[column.type], strict=False) for column in readable]
-    stamp = [TimeStep("source", SOURCE_TIME, "timestamp", "TIMESTAMP")] if format_name in STAMPING_FORMATS else []
+    stamp = [TimeStep("source", SOURCE_TIME, "timestamp", "TIMESTAMP")] if source_format(format_name).timestamp else []
     return (step, *metadata, *stamp, PROCESSING_TIME_STEP)
 
 

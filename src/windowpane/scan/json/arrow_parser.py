@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from windowpane.scan.decoded import nulls, one_batch
+
 SHALLOW = 500
 """Arrow's parser calls itself for each level of nesting, and a worker has a stack of limited size."""
 _LONG_NUMBER = 990
@@ -117,21 +119,3 @@ def _has_long_number(text: pa.Buffer) -> bool:
     digits = (signs >= ord("0")) & (signs <= ord("9"))
     doubtful = np.flatnonzero(digits[1:] & digits[:-1]) * step
     return any(bytes(memoryview(text)[at : at + step]).isdigit() for at in doubtful)
-
-
-def nulls(count: int, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows without a value."""
-    return widened(count, pa.RecordBatch.from_pylist([], schema=pa.schema([])), schema)
-
-
-def widened(count: int, columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns that are there, and NULL in those of the schema that are not."""
-    there = set(columns.schema.names)
-    arrays = [columns.column(field.name) if field.name in there else pa.nulls(count, field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """A table as one batch."""
-    whole = table.select(schema.names).combine_chunks()
-    return whole.to_batches()[0] if whole.num_rows and len(schema) else nulls(0, schema)

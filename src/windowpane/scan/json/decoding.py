@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from windowpane.scan.json.arrow_parser import by_arrow, is_utf8, nulls, one_batch, widened
-from windowpane.scan.json.shapes import Positions, shapes, trimmed
+from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, joined, widened
+from windowpane.scan.json.arrow_parser import by_arrow, is_utf8
+from windowpane.scan.json.shapes import shapes, trimmed
 from windowpane.scan.json.single_records import RecordReader
 from windowpane.scan.json.value_kinds import Mask, alike, misfits, suspects
 
@@ -25,57 +25,21 @@ FEW_RECORDS = 32
 """So many are read one by one without further ado."""
 PARTS = 16
 """Into so many records are split that Arrow refuses and that look good."""
-TOO_LONG = "longer than max_record_bytes"
-HEAD_BYTES, HEAD_CHARACTERS = 400, 100
-"""How much is kept of a record that is too long."""
 _Part: TypeAlias = "tuple[Positions, Decoded]"
 """Where the records are in the block, and what they are."""
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """Columns of the schema, one row for each record, and the text of those that are bad (NULL for good ones)."""
-
-    columns: pa.RecordBatch
-    bad: pa.Array
-
-
-def decode(records: pa.Array, schema: pa.Schema, max_bytes: int | None = None) -> Decoded:
-    """Read records (binary, UTF-8). One that is absent, empty, too long, not UTF-8 or no object is bad."""
-    unread = records.is_null()
-    if max_bytes is not None:
-        unread = pc.or_(unread, pc.fill_null(pc.greater(pc.binary_length(records), max_bytes), False))
-    if pc.any(unread).as_py():
-        return _with_unread(records, unread, schema, max_bytes)
+def decode(records: pa.Array, schema: pa.Schema) -> Decoded:
+    """Decode records: binary, without NULLs. One that is empty, not UTF-8 or not an object is bad."""
     read = RecordReader(schema)
     blocks = range(0, len(records), BLOCK_RECORDS)
-    return _joined([_block(records.slice(low, BLOCK_RECORDS), schema, read) for low in blocks], schema)
-
-
-def too_long(head: bytes, max_bytes: int) -> str:
-    """What stands in place of the text of a record that is too long; `head` is its first HEAD_BYTES."""
-    return f"{TOO_LONG} ({max_bytes}): {head.decode('utf-8', 'replace')[:HEAD_CHARACTERS]}"
-
-
-def oversized(head: bytes, max_bytes: int, schema: pa.Schema) -> Decoded:
-    """One record that is too long."""
-    return Decoded(nulls(1, schema), pa.array([too_long(head, max_bytes)], pa.string()))
-
-
-def _with_unread(records: pa.Array, unread: pa.Array, schema: pa.Schema, max_bytes: int | None) -> Decoded:
-    """The records that can be looked at, and between them those that are absent or too long."""
-    at = unread.to_numpy(zero_copy_only=False)
-    present = decode(records.filter(pc.invert(unread)), schema)
-    heads = pc.binary_slice(records.filter(unread), 0, HEAD_BYTES).to_pylist()
-    texts = pa.array(["" if head is None else too_long(head, max_bytes or 0) for head in heads], pa.string())
-    others = Decoded(nulls(len(heads), schema), texts)
-    return _in_order([(np.flatnonzero(~at), present), (np.flatnonzero(at), others)], schema)
+    return joined([_block(records.slice(low, BLOCK_RECORDS), schema, read) for low in blocks], schema)
 
 
 def _block(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
     whole = by_arrow(records, schema)
     if whole is not None:
-        return _good(whole)
+        return good(whole)
     if len(records) <= FEW_RECORDS:
         return _one_by_one(records.to_pylist(), schema, read)
     return _Block(records, trimmed(records), schema, read).decoded()
@@ -96,15 +60,15 @@ class _Block:
         plain = self._plain(found.objects[~doubtful])
         others = found.objects[doubtful] if plain else found.objects
         parts = [*plain, *self._by_kinds(others, found.unclear), self._broken(found.broken)]
-        return _in_order(parts, self.schema)
+        return in_order(parts, self.schema)
 
     def _plain(self, at: Positions) -> list[_Part]:
         """Objects that look good; nothing if Arrow does not take them all."""
         columns = by_arrow(self.trimmed.take(pa.array(at)), self.schema)
-        return [] if columns is None else [(at, _good(columns))]
+        return [] if columns is None else [(at, good(columns))]
 
     def _broken(self, at: Positions) -> _Part:
-        return at, Decoded(nulls(len(at), self.schema), _texts(self.records.take(pa.array(at))))
+        return at, bad(_texts(self.records.take(pa.array(at))), self.schema)
 
     def _by_kinds(self, at: Positions, unclear: Positions) -> Iterator[_Part]:
         """Objects with values of wrong types: by the columns that take theirs. What is unclear is read one by one."""
@@ -137,10 +101,6 @@ class _Block:
         return at, _one_by_one(self.records.take(pa.array(at)).to_pylist(), self.schema, self.read)
 
 
-def _good(columns: pa.RecordBatch) -> Decoded:
-    return Decoded(columns, pa.nulls(columns.num_rows, pa.string()))
-
-
 def _texts(records: pa.Array) -> pa.Array:
     """Records as texts: what is not UTF-8 is replaced."""
     if is_utf8(records):
@@ -150,21 +110,7 @@ def _texts(records: pa.Array) -> pa.Array:
 
 def _one_by_one(records: Sequence[bytes], schema: pa.Schema, read: RecordReader) -> Decoded:
     found = [read(record) for record in records]
-    bad = [
-        None if good else record.decode("utf-8", "replace") for record, (_, good) in zip(records, found, strict=True)
-    ]
+    pairs = zip(records, found, strict=True)
+    texts = [None if is_good else record.decode("utf-8", "replace") for record, (_, is_good) in pairs]
     arrays = [pa.array([row.get(field.name) for row, _ in found], field.type) for field in schema]
-    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), pa.array(bad, pa.string()))
-
-
-def _in_order(parts: Sequence[_Part], schema: pa.Schema) -> Decoded:
-    """Rows of all parts in the order of their positions."""
-    order = pa.array(np.argsort(np.concatenate([at for at, _ in parts])))
-    both = _joined([decoded for _, decoded in parts], schema)
-    return Decoded(both.columns.take(order), both.bad.take(order))
-
-
-def _joined(parts: Sequence[Decoded], schema: pa.Schema) -> Decoded:
-    columns = pa.Table.from_batches([part.columns for part in parts], schema)
-    bad = pa.chunked_array([part.bad for part in parts], pa.string()).combine_chunks()
-    return Decoded(one_batch(columns, schema), bad)
+    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), pa.array(texts, pa.string()))

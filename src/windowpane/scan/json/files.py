@@ -9,12 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.scan.json.arrow_parser import SHALLOW, edges, one_batch, parse
-from windowpane.scan.json.decoding import HEAD_BYTES, Decoded, decode, oversized
+from windowpane.core import columns as c
+from windowpane.scan.codec import HEAD_BYTES, decode_values, too_long
+from windowpane.scan.decoded import Decoded, bad, good, one_batch
+from windowpane.scan.json.arrow_parser import SHALLOW, edges, parse
+from windowpane.scan.json.codec import JsonCodec
 
 CHUNK_BYTES = 64 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _WHITE = b" \t\n\v\f\r"
+
+
+def read_batches(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The records of a file as `FileReader` takes them: bad ones have their text in CORRUPT."""
+    for part in read_file(path, schema, max_bytes):
+        yield part.columns.append_column(c.CORRUPT, part.bad)
 
 
 def read_file(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
@@ -71,7 +80,7 @@ def _ended(rest: _Rest, lines: bytes, schema: pa.Schema, max_bytes: int) -> Iter
     if rest.head is not None:
         at = min((at for sign in (b"\n", b"\r") if (at := lines.find(sign)) >= 0), default=len(lines))
         if not rest.blank or lines[:at].strip(_WHITE):
-            yield oversized(rest.head, max_bytes, schema)
+            yield bad(pa.array([too_long(rest.head, max_bytes)]), schema)
         rest.take()
         text = lines[at:]
     else:
@@ -85,10 +94,10 @@ def _lines(text: bytes, schema: pa.Schema, max_bytes: int) -> Decoded:
         table = parse(pa.py_buffer(text), schema)
         count = text.count(b"\n") + (not text.endswith(b"\n"))
         if table is not None and table.num_rows == count:
-            return Decoded(one_batch(table, schema), pa.nulls(count, pa.string()))
+            return good(one_batch(table, schema))
     whole = pa.array([text], pa.large_binary())
     parts = pc.split_pattern_regex(whole, r"\r\n|\n|\r") if b"\r" in text else pc.split_pattern(whole, "\n")
-    return decode(_without_blank(parts.values), schema, max_bytes)
+    return decode_values(JsonCodec(), _without_blank(parts.values), schema, max_bytes)
 
 
 def _is_plain(text: bytes, max_bytes: int) -> bool:

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowpane.scan.decoded import Positions
 from windowpane.scan.json.arrow_parser import braced, edges, is_utf8
 
 _WHITE = " \t\r\n"
 _WHITES = np.frombuffer(_WHITE.encode(), np.uint8)
 _OPEN, _CLOSE, _QUOTE = b'{}"'
-Positions = npt.NDArray[np.int64]
 
 
 class Shapes(NamedTuple):

@@ -1,0 +1,22 @@
+"""The formats that windowpane knows: what a source, a codec of message values and a sink can do, in one place.
+
+Everything else asks these registries. They hold plain values, so that a configuration is checked without Spark; code
+is named as `module:attribute` and imported when it is needed.
+"""
+
+from windowpane.formats.codecs import CODECS, CodecFormat
+from windowpane.formats.registry import Registry, Target, load
+from windowpane.formats.sources import KAFKA, SOURCES, Limit, SourceFormat, source_format
+
+__all__ = [
+    "CODECS",
+    "KAFKA",
+    "SOURCES",
+    "CodecFormat",
+    "Limit",
+    "Registry",
+    "SourceFormat",
+    "Target",
+    "load",
+    "source_format",
+]

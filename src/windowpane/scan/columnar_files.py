@@ -1,0 +1,42 @@
+"""Reads parquet and Arrow files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from windowpane.core.rows import CHUNK_ROWS
+
+
+def read_parquet(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    """The declared columns that a parquet file has."""
+    columns = _names(schema)
+    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    present = [name for name in file.schema_arrow.names if name.lower() in columns]
+    if len({name.lower() for name in present}) < len(present):
+        raise ValueError(f"columns differ only in case: {', '.join(present)}")
+    if not present:
+        yield pa.RecordBatch.from_arrays([pa.nulls(file.metadata.num_rows)], ["_none"])
+        return
+    yield from file.iter_batches(CHUNK_ROWS, columns=present, use_threads=False)
+
+
+def read_arrow(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    """The declared columns that an Arrow IPC file has. The first bytes tell a file from a stream."""
+    columns = _names(schema)
+    with pa.memory_map(path) as file:
+        magic = file.read(6)
+        file.seek(0)
+        if magic == b"ARROW1":
+            reader = pa.ipc.open_file(file)
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        else:
+            batches = pa.ipc.open_stream(file)
+        for batch in batches:
+            yield batch.select([name for name in batch.schema.names if name.lower() in columns])
+
+
+def _names(schema: pa.Schema) -> set[str]:
+    return {name.lower() for name in schema.names}

@@ -1,0 +1,69 @@
+"""The registries of formats: every target can be loaded, and no other module keeps a list of formats."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import windowpane
+from windowpane.config import parse_stream
+from windowpane.errors import ConfigError
+from windowpane.formats import CODECS, SOURCES, SourceFormat, load, source_format
+
+SRC = Path(windowpane.__file__).parent
+NOT_FORMATS = {"sql/sampling.py", "runtime/routes.py"}
+"""Modules that list names of other things: there, the suffixes of files."""
+
+
+def test_all_code_that_formats_name_is_there() -> None:
+    sources = [source for name in SOURCES.names if (source := SOURCES.find(name))]
+    codecs = [codec for name in CODECS.names if (codec := CODECS.find(name))]
+    targets = [source.file_reader for source in sources if source.file_reader]
+    targets += [target for codec in codecs for target in (codec.workers, codec.spark) if target]
+    assert len(targets) > 4
+    assert all(callable(load(target)) for target in targets)
+    assert all(source.codec is None or CODECS.find(source.codec) for source in sources)
+
+
+def test_no_other_module_lists_formats() -> None:
+    known = {name for name in SOURCES.names if name != "text"}
+    found = [
+        f"{path.relative_to(SRC)}:{node.lineno}"
+        for path in sorted(SRC.rglob("*.py"))
+        if "formats" not in path.relative_to(SRC).parts and path.relative_to(SRC).as_posix() not in NOT_FORMATS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.expr) and len(known & _texts(node)) > 1
+    ]
+    assert not found
+
+
+def _texts(node: ast.expr) -> set[str]:
+    items = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+    return {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+
+
+def test_a_name_counts_in_any_letter_case() -> None:
+    stream = parse_stream("s", {"format": "Kafka", "schema": "a BIGINT"})
+    assert stream.format == "kafka"
+    assert stream.codec is CODECS.find("JSON")
+    assert parse_stream("s", {"format": "delta"}).source_format == SourceFormat("delta"), (
+        "a format that only Spark knows"
+    )
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ConfigError, match="already a source format `JSON`"):
+        SOURCES.register(SourceFormat("JSON"))
+
+
+def test_decoding_options_are_those_that_select_nothing() -> None:
+    options = {"Subscribe": "t", "kafkaConsumer.pollTimeoutMs": "1", "timestampFormat": "yyyy"}
+    assert source_format("kafka").decoding_options(options) == {"timestampFormat": "yyyy"}
+
+
+@pytest.mark.parametrize("name", ["rate", "rate-micro-batch", "kafka"])
+def test_sources_with_a_timestamp_column_stamp_their_rows(name: str) -> None:
+    known = source_format(name)
+    assert known.timestamp in dict(known.columns or ())
