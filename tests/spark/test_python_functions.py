@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.pandas.functions import arrow_udf, pandas_udf
 
 from tests.spark.jobs import Job, Query, run_together
+from windowpane.errors import WindowpaneError
 from windowpane.spark.envelope import Envelope, install
 from windowpane.spark.python_functions import shielded
 from windowpane.sql.query import Expr
@@ -36,6 +38,20 @@ def by_pandas(values: pd.Series) -> pd.Series:
     return 12 // values
 
 
+def by_batches(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+    for values in batches:
+        yield by_pandas(values)
+
+
+def by_arrow_batches(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    for values, more in batches:
+        yield pc.add(by_arrow(values), more.cast(pa.int64()))
+
+
+def total(values: pd.Series) -> int:
+    return int(values.sum())
+
+
 def day(value: int) -> dt.date:
     return dt.date(2024, 1, value)
 
@@ -50,6 +66,11 @@ def functions(spark: SparkSession) -> SparkSession:
     spark.udf.register("quick_inverse", udf(inverse, "int", useArrow=True))
     spark.udf.register("arrow_inverse", arrow_udf(by_arrow, "bigint"))  # type: ignore[call-overload]
     spark.udf.register("pandas_inverse", pandas_udf(by_pandas, "bigint"))  # type: ignore[call-overload]  # its type hints say the rest
+    spark.udf.register("batched_inverse", pandas_udf(by_batches, "bigint"))  # type: ignore[call-overload]
+    spark.udf.register("arrow_batched", arrow_udf(by_arrow_batches, "bigint"))  # type: ignore[call-overload]
+    spark.udf.register("total_of", pandas_udf(total, "bigint"))  # type: ignore[call-overload]
+    ballast = bytes(range(256)) * 8192
+    spark.udf.register("large", lambda value: len(ballast) // value, "int")
     spark.udf.register("day_of", day, "date")
     spark.udf.register("words", words, "struct<half: double, at: timestamp>")
     spark.udf.register("wrong", lambda value: "no date" if value == 0 else day(value), "date")
@@ -65,6 +86,8 @@ CASES: dict[str, list[Any]] = {
     "quick_inverse(v)": [12, NO, 6, NO, 4],
     "arrow_inverse(v)": [12, NO, 6, None, 4],
     "pandas_inverse(coalesce(v, 4))": [12, NO, 6, 3, 4],
+    "batched_inverse(coalesce(v, 4))": [12, NO, 6, 3, 4],
+    "arrow_batched(v, CAST(s AS INT))": [13, NO, NO, None, 7],
     "day_of(v)": [dt.date(2024, 1, 1), NO, dt.date(2024, 1, 2), NO, dt.date(2024, 1, 3)],
     "wrong(v)": [dt.date(2024, 1, 1), NO, dt.date(2024, 1, 2), NO, dt.date(2024, 1, 3)],
     "words(v).half": [6.0, NO, 3.0, NO, 2.0],
@@ -98,7 +121,11 @@ class Calling(Job):
     """A pipeline that says which functions the session has."""
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {"spark": {"functions": ["inverse", "arrow_inverse", "pandas_inverse"]}}
+        return super().settings() | {
+            "spark": {
+                "functions": ["inverse", "arrow_inverse", "pandas_inverse", "batched_inverse", "total_of", "large"]
+            }
+        }
 
 
 SCHEMA = "ts BIGINT, id INT, v INT"
@@ -108,12 +135,15 @@ PLACES = {
     "where": f"SELECT count(*) AS c FROM s WHERE inverse(v) > 0 {WINDOW}",
     "argument": f"SELECT count(*) AS c, sum(arrow_inverse(v)) AS t FROM s {WINDOW}",
     "key": f"SELECT sum(1) AS c FROM s {WINDOW}, inverse(v) > 0",
+    "batches": f"SELECT count(*) AS c FROM s WHERE batched_inverse(v) > 0 {WINDOW}",
+    "join": f"SELECT count(*) AS c FROM s LEFT JOIN t ON inverse(s.v) = arrow_inverse(t.w) {WINDOW}",
     "time": "SELECT count(*) AS c FROM s WINDOW TUMBLING (SIZE 10 s) ON timestamp_millis(inverse(v))",
 }
 
 
 def test_a_function_that_raises_stops_no_query(functions: SparkSession, tmp_path: Path) -> None:
-    places = {name: Query(sql, {"s": SCHEMA}) for name, sql in PLACES.items()}
+    table = {"t": {"schema": "w INT", "rows": [{"w": 1}, {"w": 0}, {"w": 5}]}}
+    places = {name: Query(sql, {"s": SCHEMA}, tables=table) for name, sql in PLACES.items()}
     result = f"SELECT v, inverse(v) AS i FROM s {WINDOW}, v HAVING pandas_inverse(v) > 0"
     jobs = [Calling(tmp_path / name, query, shards=1).feed_all([GIVEN]) for name, query in places.items()]
     jobs.append(Calling(tmp_path / "result", Query(result, {"s": SCHEMA}), shards=1).feed_all([GIVEN]))
@@ -128,3 +158,22 @@ def test_a_function_that_raises_stops_no_query(functions: SparkSession, tmp_path
 def test_what_calls_no_python_function_stays_as_it_is(functions: SparkSession) -> None:
     for text in ("v + 1", "upper(s)", "`inverse` + 1", "'inverse(1)'"):
         assert shielded(functions, text, str) == text
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT count(*) AS c FROM s WHERE total_of(v) > 0", "SPARK_FAILED"),  # Spark itself refuses an aggregate here
+        ("SELECT count(*) AS c FROM s WHERE large(v) > 0", "UNSUPPORTED_UDF"),
+        ("SELECT count(*) AS c FROM s JOIN t ON inverse(s.v) > t.w", "UNSUPPORTED_JOIN"),
+        ("SELECT count(*) AS c FROM s JOIN t ON s.v = t.w AND inverse(t.w) > 1", "UNSUPPORTED_JOIN"),
+    ],
+)
+def test_a_call_that_cannot_be_shielded_is_refused_at_the_start(
+    functions: SparkSession, tmp_path: Path, sql: str, code: str
+) -> None:
+    table = {"t": {"schema": "w INT", "rows": [{"w": 1}]}}
+    job = Calling(tmp_path, Query(f"{sql} {WINDOW}", {"s": SCHEMA}, tables=table), shards=1)
+    with pytest.raises(WindowpaneError) as refused:
+        job.start(functions)
+    assert refused.value.code == code

@@ -18,17 +18,21 @@ from pyspark.sql.types import ArrayType, DataType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from windowpane.spark.shielded_calls import ArrowCall, PandasCall, RowCall
+from windowpane.errors import PlanError
+from windowpane.spark.shielded_calls import ArrowCall, OfBatches, PandasCall, RowCall
 from windowpane.sql import replace_calls
 from windowpane.sql.builtins import known_functions
 
-_COPIES: dict[int, Callable[[Any, DataType], Any]] = {
-    PythonEvalType.SQL_BATCHED_UDF: RowCall,
-    PythonEvalType.SQL_ARROW_BATCHED_UDF: RowCall,
-    PythonEvalType.SQL_SCALAR_PANDAS_UDF: PandasCall,
-    PythonEvalType.SQL_SCALAR_ARROW_UDF: ArrowCall,
+_PANDAS, _ARROW = PythonEvalType.SQL_SCALAR_PANDAS_UDF, PythonEvalType.SQL_SCALAR_ARROW_UDF
+_COPIES: dict[int, tuple[int, Callable[[Any, DataType], Any]]] = {
+    PythonEvalType.SQL_BATCHED_UDF: (PythonEvalType.SQL_BATCHED_UDF, RowCall),
+    PythonEvalType.SQL_ARROW_BATCHED_UDF: (PythonEvalType.SQL_ARROW_BATCHED_UDF, RowCall),
+    _PANDAS: (_PANDAS, PandasCall),
+    _ARROW: (_ARROW, ArrowCall),
+    PythonEvalType.SQL_SCALAR_PANDAS_ITER_UDF: (_PANDAS, lambda function, kind: PandasCall(OfBatches(function), kind)),
+    PythonEvalType.SQL_SCALAR_ARROW_ITER_UDF: (_ARROW, lambda function, kind: ArrowCall(OfBatches(function), kind)),
 }
-"""By kind of UDF. UDFs over iterators of batches are not among them: their rows cannot be told apart."""
+"""By kind of UDF, the kind of its copy and how that calls it."""
 _CALLED = re.compile(r"`?(\w+)`?\s*\(")
 _PLAIN = re.compile(r"`[^`]*`|[\w.]+|'[^'\\]*'")
 """Columns and literals: arguments that cannot fail."""
@@ -37,7 +41,10 @@ Tried = Callable[[str], str]
 
 
 def shielded(spark: SparkSession, text: str, tried: Tried) -> str:
-    """The expression with calls of Python UDFs that fail like any other function. `tried` makes an envelope."""
+    """The expression with calls of Python UDFs that fail like any other function. `tried` makes an envelope.
+
+    PlanError for a UDF whose errors cannot be caught: it would stop the query.
+    """
     called = {name.lower() for name in _CALLED.findall(text)} - known_functions()
     copies = {name: copy for name in sorted(called) if (copy := _copy(spark, name)) is not None}
     if not copies:
@@ -76,26 +83,30 @@ class _Registered:
 
 
 def _copy(spark: SparkSession, name: str) -> str | None:
-    """The name of the function's copy, made where it is missing; None if it is no Python UDF that can be copied."""
+    """The name of the function's copy, made where it is missing; None if it is no Python UDF."""
     found = _registered(spark, name)
-    if found is None or found.eval_type not in _COPIES:
+    if found is None:
         return None
+    if found.eval_type not in _COPIES:
+        raise _unsupported(name, "it is not a scalar function")
     copy = f"windowpane_{name}_{hashlib.sha256(found.command).hexdigest()[:12]}"
     if spark.catalog.functionExists(copy):
         return copy
     try:
         function, kind = cloudpickle.loads(found.command)
-    except Exception:  # noqa: BLE001  # a function that Spark ships apart, or that only the workers can read
-        return None
+    except Exception as failed:  # a function that Spark ships apart, or that only the workers can read
+        raise _unsupported(name, "the driver cannot unpickle it; it may be larger than 1 MiB") from failed
+    eval_type, call = _COPIES[found.eval_type]
     made = UserDefinedFunction(
-        _COPIES[found.eval_type](function, kind),
-        ArrayType(kind),
-        name=copy,
-        evalType=found.eval_type,
-        deterministic=found.deterministic,
+        call(function, kind), ArrayType(kind), name=copy, evalType=eval_type, deterministic=found.deterministic
     )
     spark._jsparkSession.udf().registerPython(copy, made._judf)  # noqa: SLF001
     return copy
+
+
+def _unsupported(name: str, reason: str) -> PlanError:
+    message = f"the Python UDF `{name}` cannot be used: {reason}, so a row on which it raises would stop the query"
+    return PlanError("UNSUPPORTED_UDF", message, "register a small function of one row, or of pandas or Arrow columns")
 
 
 def _registered(spark: SparkSession, name: str) -> _Registered | None:

@@ -35,6 +35,21 @@ class RowCall:
 
 
 @dataclass(frozen=True)
+class OfBatches:
+    """A function from an iterator of batches to one, called for each batch: then the rows that raise can be found."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *columns: Any) -> Any:
+        pieces = list(self.function(iter([columns[0] if len(columns) == 1 else columns])))
+        if all(isinstance(piece, pa.Array) for piece in pieces):
+            return pa.concat_arrays(pieces)
+        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415  # where a pandas UDF runs, pandas is installed
+
+        return pd.concat(pieces, ignore_index=True)
+
+
+@dataclass(frozen=True)
 class ArrowCall:
     """A function of Arrow columns. The rows on which it raises are found by halving."""
 
@@ -81,7 +96,7 @@ class PandasCall:
     kind: DataType
 
     def __call__(self, computable: Any, *arguments: Any, **named: Any) -> Any:
-        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415  # where a pandas UDF runs, pandas is installed
+        import pandas as pd  # noqa: PLC0415  # where a pandas UDF runs, pandas is installed
 
         chosen = computable.eq(other=True).to_numpy(dtype=bool)
         names, columns = list(named), [*arguments, *named.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from windowpane.plan.columns import quote
 from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.guard import in_words
 from windowpane.spark.envelope import fallible, held, tried
+from windowpane.spark.python_functions import shielded
 from windowpane.sql import conjuncts, error_guard
 from windowpane.sql.query import Relation, StaticJoin
 from windowpane.sql.scalar import Conjunct
@@ -82,7 +84,10 @@ class JoinedTable:
         parts = conjuncts(text, self.join.alias)
         risky = fallible(pairs, [part.text for part in parts])
         held = f"{self._stream}.{quote(source.columns[0])}", f"{alias}.{quote(table.columns[0])}"
-        return [_safe(part, pairs, *held) if part.text in risky else _Condition(f"({part.text})") for part in parts]
+        return [
+            _safe(self.spark, part, pairs, *held) if part.text in risky else _Condition(f"({part.text})")
+            for part in parts
+        ]
 
     def _errors(self, source: DataFrame, parts: list[_Condition], before: str | None) -> list[str]:
         """Why a row could not be joined, by this join or by one before it."""
@@ -131,18 +136,27 @@ class JoinedTable:
         ]
 
 
-def _safe(part: Conjunct, pairs: DataFrame, stream: str, table: str) -> _Condition:
+def _safe(spark: SparkSession, part: Conjunct, pairs: DataFrame, stream: str, table: str) -> _Condition:
     """A part that can fail. An equality stays one, so that Spark need not compare every row with every other.
 
     A pair for which anything else fails is joined, as an error row. `stream`, `table`: a column of each side.
     """
     blamed = f"cannot compute {in_words(part.text)}"
     if part.left is None or part.right is None:
+        if shielded(spark, part.text, str) != part.text:
+            raise PlanError(
+                "UNSUPPORTED_JOIN", f"ON calls a Python UDF in `{in_words(part.text)}`, which is not an equality",
+                "in ON, call Python UDFs on either side of `=` between stream and table only; else use WHERE",
+            )  # fmt: skip
         whole = held(part.text, stream)
         return _Condition(f"coalesce({whole}.v, {whole} IS NULL)", _why(part.text, whole), blamed)
     compared = pairs.selectExpr(f"{part.text} AS v")
     kind = _compared_type(compared)
-    left, right = (f"CAST({side} AS {kind})" for side in (part.left, part.right))
+    sides = (
+        shielded(spark, part.left, partial(tried, column=stream)),
+        shielded(spark, part.right, partial(tried, column=table)),
+    )
+    left, right = (f"CAST({side} AS {kind})" for side in sides)
     error = _why(left, held(left, stream))
     return _Condition(f"{tried(left, stream)} = {tried(right, table)}", error, blamed)
 
