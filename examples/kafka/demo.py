@@ -55,7 +55,11 @@ def show(kafka: str, database: str) -> int:
     counts = fill(kafka)
     told = ", ".join(f"{count:,} {sort}" for sort, count in counts.items())
     say(f"Topic bids has {sum(counts.values()):,} messages in two partitions: {told}.")
-    known = os.environ | {"KAFKA": kafka, "DATABASE": database, "KAFKA_JARS": ",".join(connector_jars())}
+    known = os.environ | {
+        "KAFKA": kafka,
+        "DATABASE": database,
+        "KAFKA_CONNECTOR": str(Path(connector_jars()[0]).parent),
+    }
     for arguments in (["check"], ["run", "--drain"]):
         say(f"$ windowpane {' '.join(arguments)}")
         done = subprocess.run([WINDOWPANE, *arguments], cwd=HERE, env=known, check=False)  # noqa: S603  # our own command

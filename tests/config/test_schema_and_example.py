@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,6 +134,14 @@ def test_the_first_example_is_the_fast_one(folder: Path | None, tmp_path: Path) 
     (plan,) = plan_pipeline(load_pipeline((folder or tmp_path) / "pipeline.toml", env={}))
     assert plan.scan is not None
     assert "by auction" in str(explain(plan, SECTIONS))
+
+
+@pytest.mark.parametrize(
+    "file", sorted((DOCS.parent / "examples").glob("*/pipeline.toml")), ids=lambda it: it.parent.name
+)
+def test_every_example_can_be_planned(file: Path) -> None:
+    env = dict.fromkeys(re.findall(r"\$\{(\w+)\}", file.read_text(encoding="utf-8")), "postgresql://host/x")
+    assert plan_pipeline(load_pipeline(file, env=env))
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
