@@ -161,6 +161,16 @@ def test_a_missing_file_of_a_table_is_found_like_that_of_a_stream(pipeline: Path
     assert "warning" not in run("check", path)[1]
 
 
+def test_nothing_is_wrapped_in_a_pipe(pipeline: Path) -> None:
+    names = [f"max(price) AS a_name_that_takes_some_room_{number}" for number in range(9)]
+    path = changed(pipeline, "max(price) AS top", ", ".join(names))
+    assert any(all(name[14:] in line for name in names) for line in run("check", path)[1].splitlines())
+    for command in ("check", "run", "explain", "inspect", "test", "schema"):
+        told = run(command, "--help")[1]
+        assert not [line for line in told.splitlines() if line.startswith(" " * 20)], "the rest of a line above"
+    assert "\n    windowpane explain --stream" in run("explain", "--help")[1]
+
+
 def test_sql_error_on_a_later_line(pipeline: Path) -> None:
     path = changed(pipeline, "'ss', 10)", "'sec', 10)")
     code, _, err = run("check", path)

@@ -10,6 +10,7 @@ import typer
 
 from windowpane import __version__
 from windowpane.cli.report import reporting
+from windowpane.connectors.tables import UNBOUNDED
 
 app = typer.Typer(
     name="windowpane",
@@ -20,13 +21,13 @@ app = typer.Typer(
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 200,
-        "terminal_width": None if sys.stdout.isatty() else 110,
+        "terminal_width": None if sys.stdout.isatty() else UNBOUNDED,
     },
 )
 
 PipelineFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[PIPELINE.TOML]", help="Default: pipeline.toml in this folder or the nearest one above."),
+    typer.Argument(metavar="PIPELINE.TOML", help="Default: pipeline.toml in this folder or the nearest one above."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help='Print JSON, errors too: {"error": {…}}.')]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when windowpane itself fails.")]
@@ -34,6 +35,11 @@ Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the pipeline to end.")
 ]
 TransformName = Annotated[str | None, typer.Option("--transform", metavar="NAME", help="Only this transform.")]
+
+
+def _examples(*lines: str) -> str:
+    """Lines that a narrow terminal does not rewrap, so that they can be copied."""
+    return "\b\n" + "\n".join(["Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  the signature of a typer callback
@@ -53,7 +59,10 @@ def windowpane(
 
 
 @app.command(
-    epilog="Examples:\n\n  windowpane check\n\n  windowpane check jobs/pipeline.toml --json",
+    epilog=_examples(
+        "windowpane check",
+        "windowpane check jobs/pipeline.toml --json",
+    ),
 )
 def check(
     pipeline: PipelineFile = None, *, transform: TransformName = None, as_json: AsJson = False, debug: Debug = False
@@ -66,10 +75,13 @@ def check(
 
 
 @app.command(
-    epilog="Examples:\n\n  windowpane explain\n\n  windowpane explain jobs/pipeline.toml --physical --transform hot\n\n"
-    '  windowpane explain --stream "bids=auction BIGINT, ts TIMESTAMP" \\\\\n\n'
-    "      --sql \"SELECT auction, count(*) FROM bids GROUP BY window(ts, '10 seconds'), auction\"\n\n"
-    '  windowpane explain --stream "bids=ts BIGINT" --eventtime bids=ts:unixtimestamp_ms --sql - < query.sql',
+    epilog=_examples(
+        "windowpane explain",
+        "windowpane explain jobs/pipeline.toml --physical --transform hot",
+        'windowpane explain --stream "bids=auction BIGINT, ts TIMESTAMP" \\',
+        "    --sql \"SELECT auction, count(*) FROM bids GROUP BY window(ts, '10 seconds'), auction\"",
+        'windowpane explain --stream "bids=ts BIGINT" --eventtime bids=ts:unixtimestamp_ms --sql - < query.sql',
+    ),
 )
 def explain(
     pipeline: PipelineFile = None,
@@ -111,8 +123,12 @@ def explain(
 
 
 @app.command(
-    epilog="Examples:\n\n  windowpane run\n\n  windowpane run jobs/pipeline.toml --drain\n\n"
-    "  windowpane run --trigger 10s --json > progress.jsonl\n\n  windowpane run --drain --profile",
+    epilog=_examples(
+        "windowpane run",
+        "windowpane run jobs/pipeline.toml --drain",
+        "windowpane run --trigger 10s --json > progress.jsonl",
+        "windowpane run --drain --profile",
+    ),
 )
 def run(
     pipeline: PipelineFile = None,
@@ -146,7 +162,12 @@ def run(
         run_pipeline(pipeline, options)
 
 
-@app.command(epilog="Examples:\n\n  windowpane status\n\n  windowpane status jobs/pipeline.toml --json")
+@app.command(
+    epilog=_examples(
+        "windowpane status",
+        "windowpane status jobs/pipeline.toml --json",
+    )
+)
 def status(pipeline: PipelineFile = None, *, as_json: AsJson = False, debug: Debug = False) -> None:
     """Show whether a pipeline is running and how far it has come."""
     with reporting(as_json=as_json, debug=debug) as out:
@@ -155,7 +176,11 @@ def status(pipeline: PipelineFile = None, *, as_json: AsJson = False, debug: Deb
         out.write(show_status(pipeline, as_json=as_json))
 
 
-@app.command(epilog="Example:\n\n  windowpane drain jobs/pipeline.toml --timeout 600")
+@app.command(
+    epilog=_examples(
+        "windowpane drain jobs/pipeline.toml --timeout 600",
+    )
+)
 def drain(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
     """Ask a running pipeline to process the available input, emit every open window and finish."""
     with reporting(as_json=False, debug=debug) as out:
@@ -164,7 +189,11 @@ def drain(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Deb
         out.write(send_request(pipeline, "drain", timeout))
 
 
-@app.command(epilog="Example:\n\n  windowpane stop jobs/pipeline.toml")
+@app.command(
+    epilog=_examples(
+        "windowpane stop jobs/pipeline.toml",
+    )
+)
 def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
     """Ask a running pipeline to stop; windowpane run resumes where it stopped."""
     with reporting(as_json=False, debug=debug) as out:
@@ -174,7 +203,10 @@ def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debu
 
 
 @app.command(
-    epilog="Examples:\n\n  windowpane reset\n\n  windowpane reset jobs/pipeline.toml --transform hot --yes",
+    epilog=_examples(
+        "windowpane reset",
+        "windowpane reset jobs/pipeline.toml --transform hot --yes",
+    ),
 )
 def reset(
     pipeline: PipelineFile = None,
@@ -196,13 +228,16 @@ def reset(
 
 
 @app.command(
-    epilog="Examples:\n\n  windowpane inspect\n\n  windowpane inspect --ledger 20\n\n"
-    "  windowpane inspect state/hot --json",
+    epilog=_examples(
+        "windowpane inspect",
+        "windowpane inspect --ledger 20",
+        "windowpane inspect state/hot --json",
+    ),
 )
 def inspect(
     pipeline: Annotated[
         Path | None,
-        typer.Argument(metavar="[PIPELINE.TOML|CHECKPOINT]", help="Default: the nearest pipeline.toml."),
+        typer.Argument(metavar="FILE|CHECKPOINT", help="Default: the nearest pipeline.toml."),
     ] = None,
     *,
     ledger: Annotated[
@@ -222,7 +257,11 @@ def inspect(
         out.write(inspect(pipeline, InspectOptions(transform, ledger, state=state, as_json=as_json)))
 
 
-@app.command(epilog="Example:\n\n  windowpane init hot && cd hot && windowpane check")
+@app.command(
+    epilog=_examples(
+        "windowpane init hot && cd hot && windowpane check",
+    )
+)
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write it; created if it does not exist.")] = Path(),
     *,
@@ -238,12 +277,15 @@ def init(
 
 
 @app.command(
-    epilog="Examples:\n\n  windowpane schema data/bids\n\n  windowpane schema > windowpane.schema.json",
+    epilog=_examples(
+        "windowpane schema data/bids",
+        "windowpane schema > windowpane.schema.json",
+    ),
 )
 def schema(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE_OR_FOLDER]...", help="Sample files: JSON, CSV, parquet or Arrow."),
+        typer.Argument(metavar="FILE_OR_FOLDER", help="Sample files: JSON, CSV, parquet or Arrow."),
     ] = None,
     *,
     rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="How many rows of each file to read.")] = 1000,
@@ -262,9 +304,12 @@ def schema(
 
 @app.command(
     "test",
-    epilog="Examples:\n\n  windowpane test tests/\n\n  windowpane test hot_items.slt --mode all\n\n"
-    "  windowpane test hot_items.slt --spark\n\n"
-    "  windowpane test hot_items.slt --complete && git diff hot_items.slt",
+    epilog=_examples(
+        "windowpane test tests/",
+        "windowpane test hot_items.slt --mode all",
+        "windowpane test hot_items.slt --spark",
+        "windowpane test hot_items.slt --complete && git diff hot_items.slt",
+    ),
 )
 def run_golden_files(
     files: Annotated[

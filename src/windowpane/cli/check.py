@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from windowpane.cli.figures import text_width
+from windowpane.cli.figures import output_width
 from windowpane.config import find_pipeline, load_pipeline
 from windowpane.plan.build import Plan
 from windowpane.plan.explain import render_json
@@ -42,7 +42,7 @@ def _as_text(plan: Plan) -> str:
     shown = [
         textwrap.fill(
             text,
-            text_width(),
+            output_width(),
             initial_indent=f"  {label}".ljust(margin),
             subsequent_indent=" " * margin,
             break_long_words=False,

@@ -6,11 +6,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from windowpane.cli.figures import text_width
+from windowpane.cli.figures import output_width
 from windowpane.config import Stream, find_pipeline, load_pipeline, parse_options, parse_stream, parse_table
 from windowpane.errors import ConfigError, SqlError, nearest
 from windowpane.plan.build import plan_query
-from windowpane.plan.explain import SECTIONS, Section, render, render_json
+from windowpane.plan.explain import SECTIONS, WIDTH, Section, render, render_json
 from windowpane.plan.explain import explain as explain_plan
 from windowpane.plan.pipeline import plan_pipeline, stream_catalog
 from windowpane.sql import bind
@@ -42,7 +42,7 @@ def explain_pipeline(path: Path | None, transform: str | None, chosen: tuple[Sec
     structures = [explain_plan(plan, chosen) for plan in plan_pipeline(config, transform)]
     if as_json:
         return config.redact(render_json({"file": config.file, "plans": structures}))
-    return config.redact("\n\n".join(render(structure, text_width()) for structure in structures))
+    return config.redact("\n\n".join(render(structure, _width()) for structure in structures))
 
 
 def explain_query(
@@ -57,7 +57,7 @@ def explain_query(
     except SqlError as error:
         error.file = file
         raise
-    return render_json({"file": file, "plans": [structure]}) if as_json else render(structure, text_width())
+    return render_json({"file": file, "plans": [structure]}) if as_json else render(structure, _width())
 
 
 def _explain_text(query: Query, text: str, chosen: tuple[Section, ...]) -> dict[str, object]:
@@ -113,3 +113,8 @@ def _named(values: tuple[str, ...], option: str) -> list[tuple[str, str]]:
 
 def _usage(message: str, hint: str) -> ConfigError:
     return ConfigError("BAD_OPTION", message, hint)
+
+
+def _width() -> int:
+    """A plan is laid out for reading, also in a pipe: one node on one line would be thousands of characters wide."""
+    return output_width() if sys.stdout.isatty() else WIDTH

@@ -15,8 +15,6 @@ from windowpane.connectors.tables import UNBOUNDED
 from windowpane.time import format_instant
 
 SECOND_US = 1_000_000
-WIDTH = 110
-"""How wide text is in a pipe or a file."""
 MEANINGS = {
     "aggregated": "in a result or an open window",
     "filtered": "excluded by WHERE",
@@ -30,14 +28,9 @@ MEANINGS = {
 """The places where a row can end, in the order of the accounting identity."""
 
 
-def text_width() -> int:
-    """How wide text may be: as the terminal, so that it is broken between words; the same everywhere in a pipe."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
-
-
-def table_width() -> int:
-    """How wide a table may be: as the terminal, and as it needs to be in a pipe."""
-    return text_width() if sys.stdout.isatty() else UNBOUNDED
+def output_width() -> int:
+    """How wide text and tables may be: as the terminal, so that it is broken between words; unlimited in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
 
 
 def status_line(name: str, transform: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.cli.figures import MEANINGS, instant, proof, table_width, text_width
+from windowpane.cli.figures import MEANINGS, instant, output_width, proof
 from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
@@ -75,7 +75,7 @@ def _as_text(name: str, checkpoint: Checkpoint, held: list[dict[str, Any]] | Non
 
 def _fact(label: str, value: str) -> str:
     return textwrap.fill(
-        value, text_width(), initial_indent=f"  {label:<14}", subsequent_indent=" " * 16, break_long_words=False
+        value, output_width(), initial_indent=f"  {label:<14}", subsequent_indent=" " * 16, break_long_words=False
     )
 
 
@@ -133,5 +133,5 @@ def _ledger_table(name: str, entries: list[Entry]) -> Table:
 
 def _drawn(table: Table) -> str:
     text = StringIO()
-    Console(file=text, width=table_width(), highlight=False, markup=False).print(table)
+    Console(file=text, width=output_width(), highlight=False, markup=False).print(table)
     return text.getvalue().rstrip()
