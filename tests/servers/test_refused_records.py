@@ -14,6 +14,7 @@ from tests.servers.world import Broker, Database
 from windowpane.checkpoint.outbox import Outbox, Waiting
 from windowpane.connectors.kafka import KafkaSink
 from windowpane.connectors.postgres.sink import PostgresSink
+from windowpane.connectors.refusals import REFUSED, refuses_record
 from windowpane.connectors.sinks import Sink
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch
@@ -23,6 +24,7 @@ from windowpane.spark.unpacking import SideRecords
 
 pytestmark = [pytest.mark.spark]
 
+LARGE = {"kafka.max.request.size": "5000000"}
 DOCUMENTS = SideRecords("plan", "t", ("late",), ("late",))
 
 
@@ -42,11 +44,19 @@ def deliver(spark: SparkSession, folder: Path, sink: Sink, events: list[str]) ->
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("options", [{}, {"kafka.max.request.size": "5000000"}], ids=["client", "broker"])
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [
+        ({}, {}),
+        (LARGE, {}),
+        (LARGE, {"max.message.bytes": "5000000", "segment.bytes": "1048576"}),
+    ],
+    ids=["client", "broker", "segment"],
+)
 def test_a_message_beyond_kafka_s_limit(
-    kafka: Broker, spark: SparkSession, tmp_path: Path, options: dict[str, str]
+    kafka: Broker, spark: SparkSession, tmp_path: Path, options: dict[str, str], config: dict[str, str]
 ) -> None:
-    topic = kafka.topic("dlq")
+    topic = kafka.topic("dlq", config=config)
     events = [json.dumps({"v": "x" * 2_000_000}), '{"v":"beside"}']
     deliver(spark, tmp_path, KafkaSink("dlq", {"topic": topic, **kafka.address, **options}), events)
     found = [message.value for message in kafka.read(topic)]
@@ -70,3 +80,42 @@ def test_a_value_that_a_column_of_postgres_does_not_hold(
     assert [record["truncated"] for record in found if "truncated" in record] == [["original_event"]]
     whole = {record["original_event"]["v"] for record in found if "truncated" not in record}
     assert whole == {"nul \ufffd here", "behind"}
+
+
+NOISE = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 500) AS n)"
+
+
+@pytest.mark.postgres
+def test_every_refusal_of_postgres_is_known(database: Database) -> None:
+    """Each error that counts as a refused record, as the server raises it; other errors are tried again as they are."""
+    statements = {
+        psycopg.DataError: "INSERT INTO refused (short) VALUES ('too long')",
+        psycopg.errors.ProgramLimitExceeded: f"INSERT INTO refused (indexed) VALUES ({NOISE})",
+        psycopg.errors.StatementTooComplex: "INSERT INTO refused (nested) VALUES (repeat('[', 1000000)::jsonb)",
+    }
+    assert set(statements) == set(REFUSED)
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE refused (short varchar(3), indexed text, nested jsonb)")
+        connection.execute("CREATE INDEX ON refused (indexed)")
+        for kind, statement in statements.items():
+            with pytest.raises(kind) as refused:
+                connection.execute(statement.encode())
+            assert refuses_record(refused.value)
+        with pytest.raises(psycopg.Error) as other:
+            connection.execute("INSERT INTO missing VALUES (1)")
+        assert not refuses_record(other.value)
+    with pytest.raises(psycopg.OperationalError) as away:
+        psycopg.connect("postgresql://127.0.0.1:1/x", connect_timeout=2)
+    assert not refuses_record(away.value)
+
+
+def test_more_than_the_driver_may_collect(spark: SparkSession) -> None:
+    """Spark's own limit, as a sink meets it that collects its records."""
+    config = spark.sparkContext._jsc.sc().conf()
+    config.set("spark.driver.maxResultSize", "1m")
+    try:
+        with pytest.raises(Exception, match="maxResultSize") as failed:
+            spark.range(4).selectExpr("repeat(uuid(), 50000) AS record").toArrow()
+    finally:
+        config.remove("spark.driver.maxResultSize")
+    assert refuses_record(failed.value)

@@ -38,11 +38,11 @@ class Broker:
         self.server = server
         self._client: dict[str, Any] = {"bootstrap.servers": server.address, "log_level": 0}
 
-    def topic(self, name: str, partitions: int = 1) -> str:
+    def topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
         """A new topic, whose name no other test has."""
         whole = f"{name}-{next(_numbers)}"
         client = AdminClient(self._client)
-        for made in client.create_topics([NewTopic(whole, partitions, 1)]).values():
+        for made in client.create_topics([NewTopic(whole, partitions, 1, config=config or {})]).values():
             made.result(30)
         return whole
 
