@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.command_runs import Runs
 
 # No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
 # change is judged by what it changes; at a developer's desk they differ, so that the search goes on.
@@ -20,6 +23,14 @@ CONNECTOR = sorted((Path(__file__).parents[1] / ".tools" / "kafka" / "connector"
 if CONNECTOR:
     jars = shlex.quote(",".join(map(str, CONNECTOR)))
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """The command line in a folder. Whatever it starts ends with the test."""
+    running = Runs(tmp_path)
+    yield running
+    running.kill()
 
 
 @pytest.hookimpl(tryfirst=True)
