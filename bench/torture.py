@@ -43,7 +43,6 @@ schema = "ts BIGINT, k STRING, v BIGINT, id BIGINT, key BIGINT"
 eventtime = { column = "ts", type = "unixtimestamp_ms", strict = true }
 
 [options]
-batch_target = "off"
 eventtime = { enabled = true, late_tolerance = "2s" }
 max_future_skew = "off"
 checkpoint = "state"

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from windowpane.cli.figures import accounting_table, instant, lag, proof, status_line
 from windowpane.cli.live import Above, LiveLines
-from windowpane.cli.status import limit_told
 
 TOTALS = {"in": 1234, "aggregated": 1200, "filtered": 20, "late": 10, "error": 4}
 
@@ -22,17 +21,6 @@ def test_the_status_line_has_what_matters_within_80_columns() -> None:
     line = status_line("hot", transform)
     assert line == "hot: 1,234 rows, 321/s · 3 open · 10 late · 4 errors · at 12:00:48, 4.2 s behind · batch 9: 0.7 s"
     assert len(line.partition(" · batch")[0]) <= 80
-
-
-def test_a_limit_that_was_moved_is_shown() -> None:
-    transform = {
-        "totals": TOTALS, "rows_per_second": 0, "open_windows": 0, "watermark_us": None, "batch_id": 9, "seconds": 0.7,
-    }  # fmt: skip
-    limit: dict[str, object] = {"target_us": 5_000_000, "bytes": 2**30}
-    assert status_line("hot", transform | {"batch_limit": limit}).endswith("batch 9: 0.7 s")
-    limit["changed"] = {"after_batch": 8, "at_us": 1_714_564_848_000_000, "from": {"bytes": 2**28}}
-    assert status_line("hot", transform | {"batch_limit": limit}).endswith("batch 9: 0.7 s, limit 1,024 MB")
-    assert limit_told(limit) == "1,024 MB, for a target of 5 s, 256 MB until 2024-05-01 12:00:48"
 
 
 def test_no_watermark_yet() -> None:

@@ -17,7 +17,6 @@ TRANSFORM: dict[str, Any] = {
     "totals": {"in": 9, "aggregated": 5, "late": 2, "error": 0, "buffered": 2},
     "sums": {"rows": {}, "side": {"late": 2}, "times": {"metadata": 9}}, "routes": {"late": "dlq"},
     "side_sinks": {"dlq": {"waiting": 1, "delivered": 3, "up": False, "error": "away"}},
-    "batch_limit": {"target_us": 5_000_000, "bytes": 1_048_576},
 }  # fmt: skip
 
 
@@ -45,8 +44,6 @@ def test_what_is_not_known_yet_is_left_out_and_all_else_is_there() -> None:
     assert 'windowpane_side_sink_up{sink="dlq",transform="hot"} 0.0' in lines
     assert 'windowpane_batch_seconds_bucket{le="0.5",transform="hot"} 1.0' in lines
     assert 'windowpane_up{state="running"} 1.0' in lines
-    assert 'windowpane_batch_limit_bytes{transform="hot"} 1.048576e+06' in lines
-    assert not [line for line in lines if line.startswith("windowpane_batch_limit_records{")]
     assert not [line for line in lines if line.startswith("windowpane_watermark_timestamp{")]
     declared = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     for figure in FIGURES:

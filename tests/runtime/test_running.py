@@ -169,8 +169,8 @@ def test_sql_refuses_what_it_cannot_do(spark: SparkSession, bids: Path) -> None:
         wp.sql(spark, QUERY, streams={"bids": spark.read.schema(SCHEMA).json(str(bids))})
     assert mistaken.value.code == "NOT_A_STREAM"
     with pytest.raises(ConfigError) as ignored:
-        wp.sql(spark, QUERY, streams={"bids": stream}, options={"batch_target": "5s"})
-    assert (ignored.value.code, ignored.value.key) == ("NOT_IN_DATAFRAME", "options.batch_target")
+        wp.sql(spark, QUERY, streams={"bids": stream}, options={"max_side_backlog": 5})
+    assert (ignored.value.code, ignored.value.key) == ("NOT_IN_DATAFRAME", "options.max_side_backlog")
 
 
 def test_a_format_that_spark_does_not_know_is_found_at_the_start(

@@ -13,8 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.servers.world import Broker, Job, aside, projected
-from windowpane.runtime import sizing
-from windowpane.runtime.resizing import SIZE_FILE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -187,30 +185,6 @@ def test_two_topics_in_a_union_with_a_static_join(kafka: Broker, spark: SparkSes
     last = job.run(spark)[-1]
     assert (last.watermark_us, last.totals["filtered"]) == (30_000_000, 1)
     assert projected(job.rows(), "name", "n", "s") == [("apples", 2, 6), ("beans", 1, 7)]
-
-
-def test_batches_grow_while_a_topic_has_a_backlog(
-    kafka: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sizing, "FLOOR", 0.0)
-    topic = kafka.topic("backlog", 2)
-    for partition in range(2):
-        kafka.send(topic, [row(each / 10, f"k{each % 2}") for each in range(1000)], partition=partition)
-    query = "SELECT k, count(*) AS n FROM t GROUP BY tumblingwindow('ss', 10), k"
-    options = EVENT_TIME | {"batch_target": "2m"}
-    streams = {"t": kafka.stream(topic, SCHEMA, eventtime=TIMED)}
-    job = Job(
-        tmp_path,
-        {"streams": streams, "options": options, "transforms": {"q": {"sql": query, "sink": "results"}}},
-        "results",
-    )
-    (tmp_path / "state" / "q").mkdir(parents=True)
-    (tmp_path / "state" / "q" / SIZE_FILE).write_text('{"scale": 0.0001}', encoding="utf-8")
-    taken = [entry.accounting["in_"] for entry in job.run(spark, drain=True) if not entry.final]
-    assert taken[:3] == [100, 100, 100]
-    assert max(taken) >= 400
-    assert sum(taken) == 2000
-    assert projected(job.rows(), "k", "n") == [(key, 100) for key in ("k0", "k1") for _ in range(10)]
 
 
 def test_without_the_connector_the_coordinates_are_said(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from windowpane.connectors.sinks import CallableSink
 from windowpane.errors import StateError, WindowpaneError
 from windowpane.runtime import Pipeline
 from windowpane.runtime.inspection import describe_checkpoint, ledger_entries
-from windowpane.runtime.resizing import resizing
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +38,7 @@ LAST = 3
 """Number of the last micro-batch."""
 LEFT_TO_SPARK = re.compile(rf"q/spark/(state/.*|(offsets|commits|sources/\d+)/[0-{LAST - 1}]|(.*/)?\.[^/]*\.crc)")
 """State, logs of earlier batches and checksums: no start of ours reads them, and Spark checks what it uses."""
-WRITTEN_ANEW = re.compile(r"spark\.log|run\.lock|control\.json|q/batch-size\.json")
+WRITTEN_ANEW = re.compile(r"spark\.log|run\.lock|control\.json")
 """Whatever they contain, nothing is lost by it."""
 MAY_BE_GONE = re.compile(rf"status\.json|q/spark/commits/{LAST}")
 """The next start writes a status; a batch that was not committed comes again."""
@@ -75,7 +74,6 @@ class World:
             Requests(self.state).forget()
             checkpoint = pipeline.checkpoint(plan)
             checkpoint.claim(plan, pipeline.config.options.shards)
-            resizing(pipeline.config, plan, checkpoint)
             describe_checkpoint(checkpoint)
             ledger_entries(checkpoint, 1000)
             read_status(self.state)

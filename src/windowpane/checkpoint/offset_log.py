@@ -47,18 +47,6 @@ def read_files(checkpoint: Path, batch_id: int, folder: Path) -> set[str]:
     return found
 
 
-def planned_records(checkpoint: Path, batch_id: int) -> dict[int, int]:
-    """The records of Kafka in a micro-batch by the number of their source, without partitions that are new in it."""
-    until, after = offsets(checkpoint, batch_id), offsets(checkpoint, batch_id - 1)
-    planned = {}
-    for source, offset in until.items():
-        if source in after and "logOffset" not in offset:
-            before = _positions(after[source])
-            now = _positions(offset)
-            planned[source] = sum(now[each] - before[each] for each in now.keys() & before.keys())
-    return planned
-
-
 def offsets(checkpoint: Path, batch_id: int) -> dict[int, dict[str, Any]]:
     """How far each source goes with a batch. The log has a version, metadata, then a line per source."""
     lines = _lines(checkpoint / "offsets" / str(batch_id))[2:]
@@ -66,19 +54,10 @@ def offsets(checkpoint: Path, batch_id: int) -> dict[int, dict[str, Any]]:
     return {source: offset for source, offset in read.items() if isinstance(offset, dict)}
 
 
-def topics(offset: dict[str, Any]) -> set[str]:
-    """The topics of a Kafka source."""
-    return {topic for topic, partitions in offset.items() if isinstance(partitions, dict)}
-
-
 def planned_ms(checkpoint: Path, batch_id: int) -> int:
     """When the batch was planned: written before it runs, and kept for a replay."""
     lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
     return int(json.loads(lines[1])["batchTimestampMs"])
-
-
-def _positions(offset: dict[str, Any]) -> dict[tuple[str, str], int]:
-    return {(topic, each): int(offset[topic][each]) for topic in topics(offset) for each in offset[topic]}
 
 
 def _logged(log: Path, first: int, last: int) -> list[PlannedFile]:

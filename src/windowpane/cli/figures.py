@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.table import Table
 
-from windowpane.connectors.limits import limit_text
 from windowpane.connectors.tables import UNBOUNDED
 from windowpane.time import format_instant
 
@@ -41,14 +40,8 @@ def status_line(name: str, transform: Mapping[str, Any]) -> str:
     if transform["watermark_us"] is not None:
         parts.append(f"at {instant(transform['watermark_us'])[11:19]}, {lag(transform['watermark_lag_us'])}")
     parts += side_troubles(transform)
-    parts.append(f"batch {transform['batch_id']}: {transform['seconds']:.1f} s{_moved_limit(transform)}")
+    parts.append(f"batch {transform['batch_id']}: {transform['seconds']:.1f} s")
     return " · ".join(parts)
-
-
-def _moved_limit(transform: Mapping[str, Any]) -> str:
-    """Only where it has been moved: what nobody asked for need not be seen until it matters."""
-    told = transform.get("batch_limit", {})
-    return f", limit {limit_text(told)}" if told.get("changed") else ""
 
 
 def instant(us: int) -> str:

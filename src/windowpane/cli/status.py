@@ -10,9 +10,8 @@ from typing import Any
 from windowpane.checkpoint.control import Request, ask
 from windowpane.checkpoint.status import STATUS_FILE, read_status
 from windowpane.checkpoint.transform import RunLock
-from windowpane.cli.figures import MEANINGS, SECOND_US, instant, lag, proof
+from windowpane.cli.figures import MEANINGS, instant, lag, proof
 from windowpane.config import find_pipeline
-from windowpane.connectors.limits import limit_text
 from windowpane.durable import corrupt
 from windowpane.errors import StateError
 from windowpane.runtime.location import folder_of_file
@@ -91,7 +90,7 @@ def _transform(name: str, each: dict[str, Any]) -> str:
 
 
 def _more(each: dict[str, Any]) -> dict[str, str]:
-    """Where event times came from, if not all from one place; how large batches may be; side rows, if there are any."""
+    """Where event times came from, if not all from one place; side rows, if there are any."""
     sums, more = each.get("sums", {}), dict[str, str]()
     times = sums.get("times", {})
     if len(times) > 1:
@@ -100,17 +99,8 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
     if sums.get("dropped"):
         more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
-    if each.get("batch_limit"):
-        more["batch limit"] = limit_told(each["batch_limit"])
     for name, told in each.get("side_sinks", {}).items():
         state = "" if told["up"] else f", away: {told['error']}"
         state += f", cannot be read: {', '.join(told['damaged'])}" if told.get("damaged") else ""
         more[f"to {name}"] = f"{told['delivered']:,} delivered, {told['waiting']:,} waiting{state}"
     return more
-
-
-def limit_told(told: dict[str, Any]) -> str:
-    """How much a micro-batch takes at most, why, and since when."""
-    changed = told.get("changed")
-    since = f", {limit_text(changed['from'])} until {instant(changed['at_us'])[:19]}" if changed else ""
-    return f"{limit_text(told)}, for a target of {told['target_us'] / SECOND_US:g} s{since}"

@@ -38,8 +38,7 @@ late_rule = "window"                 # "window" (default): late once all its win
 max_future_skew = "5m"               # rows further in the future do not move the watermark ("off": they do)
 idle_timeout = "off"                 # a partition without rows for this long stops holding the watermark back (default)
 # shards = 2                         # partitions of the stateful stage (default: one per core)
-# batch_target = "5s"                # how long a micro-batch on a backlog may take: its size follows ("off": fixed)
-# max_rows_per_batch = 1000000       # the most records of Kafka a micro-batch takes in (default: by batch_target)
+# max_rows_per_batch = 1000000       # the most records that a micro-batch takes from a Kafka stream (default)
 
 [transforms.hot]
 # Or keep the query in a file of its own: sql_file = "hot.sql"

@@ -23,8 +23,7 @@ from windowpane.config.values import Folder, Label, OptionMap, Text, Texts
 from windowpane.formats import CODECS, SOURCES, CodecFormat, SourceFormat, source_format
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
-DEFAULT_BATCH_TARGET_US = 5_000_000
-LEAST_BATCH_TARGET_US = 1_000_000
+DEFAULT_MAX_ROWS_PER_BATCH = 1_000_000
 
 
 class StreamEventtime(Settings):
@@ -168,6 +167,11 @@ class MetricsOptions(Settings):
 class Options(Settings):
     """How the pipeline runs."""
 
+    removed: ClassVar[dict[str, str]] = {
+        "batch_target": "the size of micro-batches is fixed: set maxBytesPerTrigger or maxFilesPerTrigger in the "
+        "options of a stream of files, or options.max_rows_per_batch for Kafka",
+    }
+
     eventtime: EventtimeOptions = Field(default_factory=EventtimeOptions, description="Event time of the pipeline.")
     late_rule: Literal["window", "row"] = Field(
         default="window",
@@ -201,17 +205,11 @@ class Options(Settings):
         'interval such as "10s".',
     )
     shards: int | None = Field(default=None, ge=1, description="Partitions of the stateful stage. Unset: one per core.")
-    batch_target_us: PositiveDurationOrOff = Field(
-        default=DEFAULT_BATCH_TARGET_US,
-        alias="batch_target",
-        description="Target duration of a micro-batch while there is a backlog, at least 1s; the limits of files and "
-        'Kafka grow and shrink to meet it. "off": 256 MB of files, no limit for Kafka. A limit in the options of a '
-        "stream takes precedence.",
-    )
-    max_rows_per_batch: int | None = Field(
-        default=None,
+    max_rows_per_batch: int = Field(
+        default=DEFAULT_MAX_ROWS_PER_BATCH,
         ge=1,
-        description="Maximum number of records per Kafka stream and micro-batch. Unset: set by batch_target.",
+        description="Maximum number of records per Kafka stream and micro-batch. A limit in the options of a stream "
+        "takes precedence.",
     )
     max_side_backlog: int = Field(
         default=1_000_000,
@@ -220,14 +218,6 @@ class Options(Settings):
         "counted.",
     )
     metrics: MetricsOptions = Field(default_factory=MetricsOptions, description="Metrics for Prometheus.")
-
-    @field_validator("batch_target_us", mode="after")
-    @classmethod
-    def _target_can_be_met(cls, us: int | None) -> int | None:
-        if us is not None and us < LEAST_BATCH_TARGET_US:
-            hint = 'write "1s" or longer, or "off"'
-            raise refusal("BAD_DURATION", "an empty micro-batch takes half a second, this target is below 1s", hint)
-        return us
 
 
 class Retry(Settings):

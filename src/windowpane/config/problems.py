@@ -108,6 +108,8 @@ def _unknown_key(
     owner = _model_at(table, model)
     key = dotted((*root, *path))
     where = dotted((*root, *table))
+    if owner and name in owner.removed:
+        return origin.error("UNKNOWN_KEY", f"`{key}` is no longer a key", owner.removed[name], key=key)
     valid = nearest(name, owner.keys()) if owner else "(none)"
     shown = f"`{where}` has no key `{name}`" if where else f"there is no section `{name}`"
     return origin.error("UNKNOWN_KEY", shown, f"valid, nearest first: {valid}", key=key)

@@ -31,6 +31,8 @@ class Settings(BaseModel):
 
     synonyms: ClassVar[dict[str, str]] = {}
     """Other spellings of keys, each with the key it stands for."""
+    removed: ClassVar[dict[str, str]] = {}
+    """Keys of earlier versions, each with what to use instead."""
 
     _secret_keys: frozenset[str] = PrivateAttr(default=frozenset())
 

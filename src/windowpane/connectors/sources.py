@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType, TimestampTyp
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import decoding, kafka
-from windowpane.connectors.limits import Limits
+from windowpane.connectors.limits import limited_options
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
@@ -60,7 +60,7 @@ def open_stream(
     stream: Stream,
     base: Path,
     *,
-    limits: Limits,
+    max_records: int,
     originals: bool,
     queue: Path | None = None,
     reading: Reading = EXACTLY,
@@ -69,7 +69,8 @@ def open_stream(
 
     `queue`: a folder of rows of this stream that are to be read again.
     """
-    options = with_defaults(limits.options(stream) | reading.options(name), stream.source_format.reader_defaults)
+    limited = limited_options(stream, max_records) | reading.options(name)
+    options = with_defaults(limited, stream.source_format.reader_defaults)
     reader = spark.readStream.format(stream.format or "").options(**options)
     if stream.source_format.is_messages:
         opened = _messages(reader, spark, name, stream)
@@ -112,7 +113,7 @@ def _other(reader: DataStreamReader, stream: Stream, path: str | None) -> DataFr
 
 
 def list_files(
-    spark: SparkSession, name: str, stream: Stream, base: Path, *, limits: Limits, reading: Reading = EXACTLY
+    spark: SparkSession, name: str, stream: Stream, base: Path, *, max_records: int, reading: Reading = EXACTLY
 ) -> DataFrame:
     """The files of a stream as they come, by Spark's file source: its limits, its log of files, its restarts.
 
@@ -120,19 +121,19 @@ def list_files(
     """
     path = resolved(stream.path, base)
     _make_folder(stream, path)
-    options = limits.options(stream) | reading.options(name)
+    options = limited_options(stream, max_records) | reading.options(name)
     reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**options)
     return reading.select(reader.load(path)).select("path", "modificationTime")
 
 
 def open_records(
-    spark: SparkSession, name: str, stream: Stream, *, limits: Limits, own: Sequence[str], stamped: bool
+    spark: SparkSession, name: str, stream: Stream, *, max_records: int, own: Sequence[str], stamped: bool
 ) -> DataFrame:
     """The records of a Kafka stream, values as they are: for workers, who decode them.
 
     `own` are columns beside the value; `stamped`: the record's timestamp also as the source's own.
     """
-    reader = spark.readStream.format(stream.format or "").options(**limits.options(stream))
+    reader = spark.readStream.format(stream.format or "").options(**limited_options(stream, max_records))
     records = kafka.load(reader, spark, name, stream)
     return kafka.raw(_with_stamp(records, stream) if stamped else records, stream, own)
 

@@ -65,10 +65,6 @@ def _of_sinks(what: str) -> Callable[[Document], Samples]:
     return lambda document: [((name,), float(told[what])) for name, told in document.get("side_sinks", {}).items()]
 
 
-def _limit(unit: str) -> Callable[[Document], Samples]:
-    return _one(lambda document: document.get("batch_limit", {}).get(unit))
-
-
 FIGURES = (
     Figure("rows_read", "Rows read from the sources.", _one(lambda d: d["totals"]["in"]), counts=True),
     Figure(
@@ -109,10 +105,6 @@ FIGURES = (
     Figure("open_windows", "Open windows, sessions or triggers.", _one(lambda d: d["open_windows"])),
     Figure("state_bytes", "Size of the state.", _one(lambda d: d["state_bytes"])),
     Figure("last_batch", "Id of the last micro-batch.", _one(lambda d: d["batch_id"])),
-    Figure("batch_limit_bytes", "The most bytes of files that a micro-batch takes in, where windowpane moves it.",
-           _limit("bytes")),
-    Figure("batch_limit_records", "The most records of Kafka that a micro-batch takes in, where windowpane moves it.",
-           _limit("records")),
     Figure("rows_per_second", "Rows read per second, over the last ten.", _one(lambda d: d["rows_per_second"])),
 )  # fmt: skip
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.config import SIDE_KINDS, Options, Stream, parse_options, parse_stream, parse_transform
-from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import open_stream, take_stream
 from windowpane.errors import ConfigError, PlanError
 from windowpane.plan.build import Plan, plan_query
@@ -32,7 +31,6 @@ _OF_THE_JOB = {
     "umask": "the permissions of that folder are the job's",
     "trigger": "give writeStream its trigger(…)",
     "shards": "set spark.sql.shuffle.partitions",
-    "batch_target_us": "set maxBytesPerTrigger or maxOffsetsPerTrigger among the stream's options",
     "max_side_backlog": "write `side_output` with a separate query",
     "metrics": "use Spark's own metrics",
 }
@@ -74,8 +72,9 @@ def sql(
     def open_one(name: str) -> DataFrame:
         if name in frames:
             return take_stream(frames[name], originals=originals)
-        limits = Limits(records=given.max_rows_per_batch)
-        return open_stream(spark, name, settings[name], Path(), limits=limits, originals=originals)
+        return open_stream(
+            spark, name, settings[name], Path(), max_records=given.max_rows_per_batch, originals=originals
+        )
 
     sources = Sources(open_one, static.__getitem__)
     dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.transform import PLAN_FILE, Checkpoint
-from windowpane.connectors.limits import Limits
 from windowpane.errors import StateError, nearest
 from windowpane.runtime.status import named
 
@@ -74,7 +73,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
                 continue
             shards = checkpoint.claimed(plan)
             prepare_session(spark, shards)
-            sources = pipeline_sources(spark, pipeline.config, plan, checkpoint, Limits())
+            sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
             dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, ticks=False)
             held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.last_committed())
             ordered = held.orderBy("operator", "start_us", "what", "shard")

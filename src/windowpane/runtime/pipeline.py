@@ -23,7 +23,6 @@ from windowpane.config import (
     parse_pipeline,
 )
 from windowpane.connectors.batch_index import BatchIndex
-from windowpane.connectors.limits import Limits
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
@@ -37,7 +36,6 @@ from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import open_folder, pipeline_folder
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
-from windowpane.runtime.resizing import Resizing, resizing
 from windowpane.runtime.routes import build_side_output, build_sinks, check_given
 from windowpane.runtime.running import RunningPipeline
 from windowpane.runtime.sources import pipeline_sources
@@ -197,9 +195,7 @@ class Pipeline:
         stopping = threading.Event()
         sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
         build = partial(self._build, spark, plan, shards, identified=any(sink.wants_identity for sink in sinks))
-        sizes = resizing(self.config, plan, checkpoint)
-        limits = sizes.limits if sizes else Limits(records=self.config.options.max_rows_per_batch)
-        dataflow = build(limits)
+        dataflow = build()
         if plan.ticks_for and not checkpoint.ticks():
             warn_of_no_ticks(plan)
         side = build_side_output(spark, self.config, plan, checkpoint, self.sinks)
@@ -225,10 +221,8 @@ class Pipeline:
 
         config = self.config
         index = BatchIndex(spark, Path(checkpoint.spark), config.streams, config.base_dir, checkpoint.reinject)
-        board.beside[plan.transform] = partial(_beside, self.config, plan, side, sizes)
-        transform = RunningTransform(
-            plan, checkpoint, build, dataflow, limits, runner, stopping, self.log, look_into, sizes, index
-        )
+        board.beside[plan.transform] = partial(_beside, self.config, plan, side)
+        transform = RunningTransform(plan, checkpoint, build, dataflow, runner, stopping, self.log, look_into, index)
         side.begin(checkpoint.last_committed())
         transform.begin(self.trigger or self.config.options.trigger)
         return transform
@@ -238,13 +232,12 @@ class Pipeline:
         spark: SparkSession,
         plan: Plan,
         shards: int,
-        limits: Limits,
         reading: Reading = EXACTLY,
         *,
         identified: bool,
     ) -> Dataflow:
         checkpoint = self.checkpoint(plan)
-        sources = pipeline_sources(spark, self.config, plan, checkpoint, limits, reading=reading)
+        sources = pipeline_sources(spark, self.config, plan, checkpoint, reading=reading)
         return build_dataflow(
             spark, plan, sources, shards=shards, feedback=True, ticks=checkpoint.ticks(), identified=identified
         )
@@ -254,8 +247,7 @@ def _trigger(given: Trigger | str | None) -> Trigger | None:
     return parse_options({"trigger": given}).trigger if isinstance(given, str) else given
 
 
-def _beside(config: PipelineConfig, plan: Plan, side: SideOutput, sizes: Resizing | None) -> dict[str, Any]:
-    """What a status has beside the last batch: where side rows go, how their sinks do, how large batches may be."""
+def _beside(config: PipelineConfig, plan: Plan, side: SideOutput) -> dict[str, Any]:
+    """What a status has beside the last batch: where side rows go, and how their sinks do."""
     routes = config.transforms[plan.transform].side_output.routes()
-    told = {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.told()}
-    return told | ({"batch_limit": sizes.told()} if sizes else {})
+    return {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.told()}

@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 from windowpane.checkpoint.reinjection import queue_folder
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import REINJECT, PipelineConfig
-from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
 from windowpane.formats import source_format
 from windowpane.plan.build import Plan
@@ -20,19 +19,19 @@ def pipeline_sources(
     config: PipelineConfig,
     plan: Plan,
     checkpoint: Checkpoint,
-    limits: Limits,
     *,
     reading: Reading = EXACTLY,
 ) -> Sources:
     """Sources of one transform; originals travel along only if one of its side outputs asks for them."""
     routes = config.transforms[plan.transform].side_output.routes()
     again = any(route.sink == REINJECT for route in routes.values())
+    max_records = config.options.max_rows_per_batch
     originals = again or any(route.include_original for route in routes.values())
 
     def opened(name: str) -> DataFrame:
         return open_stream(
             spark, name, config.streams[name], config.base_dir,
-            limits=limits, originals=originals,
+            max_records=max_records, originals=originals,
             queue=queue_folder(checkpoint.reinject, name) if again else None,
             reading=reading,
         )  # fmt: skip
@@ -40,11 +39,16 @@ def pipeline_sources(
     def scanned(scan: ColumnarScan) -> DataFrame:
         if source_format(scan.format).is_messages:
             return open_records(
-                spark, scan.stream, config.streams[scan.stream], limits=limits,
+                spark, scan.stream, config.streams[scan.stream], max_records=max_records,
                 own=[column.name for column in scan.own], stamped=scan.stamped,
             )  # fmt: skip
         return list_files(
-            spark, scan.stream, config.streams[scan.stream], config.base_dir, limits=limits, reading=reading
+            spark,
+            scan.stream,
+            config.streams[scan.stream],
+            config.base_dir,
+            max_records=max_records,
+            reading=reading,
         )
 
     return Sources(opened, lambda name: open_table(spark, config.tables[name], config.base_dir), scanned)

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +19,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import Trigger
 from windowpane.connectors.batch_index import BatchIndex
-from windowpane.connectors.limits import Limits
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import GONE, is_damage, reading_around_damage
 from windowpane.plan.build import Plan
 from windowpane.runtime.failures import spark_failure
-from windowpane.runtime.resizing import Resizing
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.ending import end_batch
@@ -44,17 +41,14 @@ class RunningTransform:
 
     plan: Plan
     checkpoint: Checkpoint
-    build: Callable[[Limits, Reading], Dataflow]
+    build: Callable[[Reading], Dataflow]
     dataflow: Dataflow
-    limits: Limits
-    """Those that `dataflow` was built with."""
     runner: BatchRunner
     stopping: threading.Event
     """Set while the query is being stopped: what fails then does not count."""
     log: Path | None = None
     look_into: Callable[[int], dict[str, str]] = lambda _batch_id: {}
     """Finds the files of a batch that cannot be read."""
-    resizing: Resizing | None = None
     index: BatchIndex | None = None
     query: StreamingQuery = field(init=False)
     _turn: threading.RLock = field(init=False, default_factory=threading.RLock)
@@ -80,7 +74,7 @@ class RunningTransform:
         """Start the query from its checkpoint."""
         with self._turn, _ONE_AT_A_TIME:
             self._trigger = trigger
-            self._take_limits()
+            self._take_corrections()
             prepare_session(self.runner.spark, self.dataflow.stages.shards)
             last = self.checkpoint.last_committed()
             around = any(reason != GONE for reason in self.checkpoint.damaged(last + 1).values())
@@ -94,13 +88,9 @@ class RunningTransform:
                 self.query = writer.start()
             self._between = False
 
-    def _take_limits(self) -> None:
-        if self.resizing is not None:
-            self.resizing.begun()
-        limits = self.limits if self.resizing is None else self.resizing.limits
-        if (limits, self._reading) != (self.limits, self._built):
-            self.dataflow = self.build(limits, self._reading)
-            self.limits, self._built = limits, self._reading
+    def _take_corrections(self) -> None:
+        if self._reading != self._built:
+            self.dataflow, self._built = self.build(self._reading), self._reading
 
     def _writer(self, trigger: Trigger) -> DataStreamWriter:
         name = str(self.checkpoint.folder)  # two pipelines of one session may both have a transform of this name
@@ -116,9 +106,8 @@ class RunningTransform:
         return writer
 
     def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
-        if self._is_for_another_query(batch_id):
+        if self.index is not None and not self._is_listed_right(self.index, batch_id):
             raise self._let_begin_again()
-        started, retries = time.monotonic(), self._retries()
         try:
             self.runner.run(packed, batch_id)
         except Exception as raised:
@@ -126,19 +115,11 @@ class RunningTransform:
             raise
         if self._alone is not None:
             self._let_begin_again()
-        if self.resizing is not None and self._retries() == retries:  # a sink that was away says nothing about sizes
-            self.resizing.took(time.monotonic() - started)
 
     def _let_begin_again(self) -> _BeginAgainError:
         self._raised, self._between = _BeginAgainError(), True
         threading.Thread(target=self._begin_again, name="windowpane-begin-again", daemon=True).start()
         return self._raised
-
-    def _is_for_another_query(self, batch_id: int) -> bool:
-        """Where Spark's list of the batch's files is wrong, and where other limits are better."""
-        if self.index is not None and not self._is_listed_right(self.index, batch_id):
-            return True
-        return self._alone is None and self.resizing is not None and self.resizing.is_to_change(batch_id)
 
     def _is_listed_right(self, index: BatchIndex, batch_id: int) -> bool:
         noted = self.checkpoint.damaged(batch_id)
@@ -148,9 +129,6 @@ class RunningTransform:
             self.checkpoint.note_damaged(batch_id, gone | noted)
         self._reading = found.reading if self._built == EXACTLY else EXACTLY
         return self._reading == EXACTLY
-
-    def _retries(self) -> int:
-        return sum(sink.retries for sink in self.runner.sinks)
 
     def _begin_again(self) -> None:
         """Once the query has ended, unless someone has been faster or wants it to stay ended."""
