@@ -10,6 +10,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from tests.spark.corpus_written import EXTRA, WRITTEN, generated
 from windowpane.sql.signatures import LITERAL, TABLE, Signature, find_signature
 from windowpane.sql.types import to_arrow
 
@@ -64,7 +65,7 @@ LITERALS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _PATTERNS = {
     "LIKE": ("'%'", "'a%'", "'_'", "'%b\\\\_c%'", "'%\\n%'"), "NOT LIKE": ("'%a%'", "''"),
-    "RLIKE": ("'a'", "'^[a-z]+'", "'[0-9]'", "'A? B*'"), "concat_ws": ("'-'", "''", "'ß'"),
+    "concat_ws": ("'-'", "''", "'ß'"),
 }  # fmt: skip
 _SHAPES = {
     "negative": "-{0}", "NOT": "NOT {0}", "IS NULL": "{0} IS NULL", "IS TRUE": "{0} IS TRUE",
@@ -124,6 +125,8 @@ def table() -> pa.Table:
         }
         for place, given in cells.items():
             columns[column(kind, place)] = _array(given, kind)
+    for name, (kind, values) in EXTRA.items():
+        columns[name] = _array([values[row % len(values)] for row in range(ROWS)], kind)
     return pa.table(columns)
 
 
@@ -136,7 +139,8 @@ def _array(given: list[object], kind: str) -> pa.Array:
 
 
 def types() -> dict[str, str | None]:
-    return {column(kind, place): kind for kind in VALUES for place in "abc"}
+    known: dict[str, str | None] = {column(kind, place): kind for kind in VALUES for place in "abc"}
+    return known | {name: kind for name, (kind, _) in EXTRA.items()}
 
 
 def all_signatures() -> Iterator[Signature]:
@@ -216,4 +220,4 @@ def nested(count: int, seed: int) -> Iterator[str]:
 def corpus() -> list[str]:
     """All expressions, each once."""
     found = [text for signature in all_signatures() for text in uses(signature)]
-    return list(dict.fromkeys([*found, *NAMED, *nested(500, 11)]))
+    return list(dict.fromkeys([*found, *NAMED, *WRITTEN, *generated(), *nested(500, 11)]))

@@ -13,9 +13,8 @@ from functools import cache
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb.func import PythonUDFType
 
-from windowpane.plan.text_kernels import KERNELS
+from windowpane.plan import kernels
 
 INPUT = "input"
 """The table that a query reads."""
@@ -37,8 +36,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     # A subexpression that several columns share would be evaluated outside of their TRY; `a + 5 > 3` would become
     # `a > -2`, which does not overflow.
     database.execute("SET disabled_optimizers = 'common_subexpressions,common_subplan,expression_rewriter'")
-    for name, kernel in KERNELS.items():
-        database.create_function(f"spark_{name}", kernel, ["VARCHAR"], "VARCHAR", type=PythonUDFType.ARROW)
+    kernels.register(database)
     return database
 
 
@@ -64,10 +62,11 @@ def evaluate(
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     """Each named expression over the rows of `table`, and for those that fail on a row, where (the value is NULL)."""
     rows = _in_utc(table)
-    try:
-        found = _selected(connection, {name: item.text for name, item in items.items()}, rows)
-    except duckdb.Error:
-        return _tried(connection, items, rows)
+    with kernels.refusing():
+        try:
+            found = _selected(connection, {name: item.text for name, item in items.items()}, rows)
+        except duckdb.Error:
+            return _tried(connection, items, rows)
     return {name: _typed(found.column(name), item.type) for name, item in items.items()}, {}
 
 

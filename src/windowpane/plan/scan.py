@@ -188,6 +188,8 @@ def _computed(
         found = translate_under(expr.text, conditions, dict(types), session)
     except SqlError as unsure:
         raise Refused(unsure.message) from unsure
+    if found.slow:
+        raise Refused(f"`{expr.text}` is evaluated faster by Spark")
     if found.type != expr.type:
         raise Refused(f"only Spark knows the type of `{expr.text}`")
     guard = guard_of(expr, dict(types)) if found.fails else None

@@ -52,22 +52,28 @@ _BY_TYPE = {
         "upper ucase lower lcase concat_ws regexp_replace regexp_extract replace initcap repeat lpad rpad ltrim rtrim",
         "btrim translate date_format from_unixtime to_json md5 sha1 sha sha2 hex base64 format_string printf",
         "substring_index split_part get_json_object left right string char chr soundex typeof format_number space",
+        "array_join dayname monthname",
     ),
     "INT": words(
         "length char_length character_length len year month day dayofmonth dayofweek dayofyear hour minute second",
         "quarter weekofyear weekday instr locate size cardinality ascii levenshtein bit_length octet_length int hash",
+        "unix_date",
     ),
     "BIGINT": words(
         "bigint xxhash64 unix_timestamp to_unix_timestamp unix_micros unix_millis unix_seconds crc32 timestampdiff",
+        "array_position",
     ),
     "DOUBLE": words(
         "sqrt cbrt exp expm1 ln log log10 log2 log1p pow power sin cos tan asin acos atan atan2 sinh cosh tanh",
-        "degrees radians double pi e hypot months_between rint",
+        "degrees radians double pi e hypot months_between rint sign signum",
     ),
     "FLOAT": words("float"),
-    "DATE": words("to_date date date_sub last_day next_day trunc make_date add_months date_from_unix_date"),
+    "DATE": words(
+        "to_date date date_sub last_day next_day trunc make_date add_months date_from_unix_date", "try_to_date"
+    ),
     "TIMESTAMP": words(
         "date_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds to_utc_timestamp from_utc_timestamp",
+        "to_timestamp try_to_timestamp",
     ),
 }
 RETURN_TYPES = {name: kind for kind, names in _BY_TYPE.items() for name in names}

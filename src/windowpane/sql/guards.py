@@ -151,7 +151,8 @@ class _Guard:
         if len(node.expressions) != 1 or not (self.kind(node.this) or "").startswith("ARRAY<"):
             return None
         array, index = self.safe(node.this), self.safe(node.expressions[0])
-        return f"CASE WHEN {index} < 0 OR {index} >= array_size({array}) THEN '{ARRAY_INDEX}' END"
+        outside = f"({index} < 0 OR {index} >= array_size({array}))"
+        return f"CASE WHEN {array} IS NOT NULL AND {outside} THEN '{ARRAY_INDEX}' END"
 
     def _function(self, node: exp.Anonymous) -> str | None:
         name, args = _name(node), node.expressions
@@ -163,7 +164,8 @@ class _Guard:
             return self._cast(args[0], _CASTS[name], self.safe(node))
         if name == "element_at" and len(args) == 2 and (self.kind(args[0]) or "").startswith("ARRAY<"):
             array, index = self.safe(args[0]), self.safe(args[1])
-            return f"CASE WHEN {index} = 0 OR abs({index}) > array_size({array}) THEN '{ARRAY_INDEX}' END"
+            outside = f"({index} = 0 OR abs({index}) > array_size({array}))"
+            return f"CASE WHEN {array} IS NOT NULL AND {outside} THEN '{ARRAY_INDEX}' END"
         if name in ("to_timestamp", "to_date", "to_number", "to_binary", "parse_json") and args:
             return self._missing(args, self.safe(node), CAST_ERROR)
         return None

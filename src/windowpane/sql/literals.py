@@ -11,9 +11,6 @@ from windowpane.sql.types import decimal
 
 _INTERVAL_UNITS = ("SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY", "DAYS")
 _NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_SAFE_REGEX = re.compile(
-    r"\^?(?:(?:[A-Za-z0-9 _@:;,=/%&!#~<>'\"-]|\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9 _])+\])[+*?]?)+"
-)
 _LIKE = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?")
 
@@ -31,11 +28,6 @@ def number_literal(text: str) -> str | None:
     if -(2**31) <= value < 2**31:
         return "INT"
     return "BIGINT" if -(2**63) <= value < 2**63 else decimal(len(text.lstrip("-")))
-
-
-def safe_regex(pattern: str) -> bool:
-    """Whether a pattern means the same in Java and in RE2: plain characters and classes of ASCII, quantified or not."""
-    return _SAFE_REGEX.fullmatch(pattern) is not None
 
 
 def like_pattern(pattern: str) -> bool:

@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from windowpane.errors import SqlError
 from windowpane.sql.functions import words
-from windowpane.sql.literals import duration_literal, like_pattern, number_literal, safe_regex, time_literal
+from windowpane.sql.literals import duration_literal, like_pattern, number_literal, time_literal
 from windowpane.sql.scalar import is_try_cast, read_expression
-from windowpane.sql.signatures import LITERAL, NULL, TABLE, find_signature
+from windowpane.sql.signatures import LITERAL, NULL, TABLE, WRITTEN, find_signature
 from windowpane.sql.signatures.model import Signature, cast_to, duckdb_type
 from windowpane.sql.syntax.parse import guarded
 from windowpane.sql.syntax.source import SourceText
@@ -62,6 +62,10 @@ class Translated:
     number: str | None = None
     """The number, where the expression is one that is written out."""
     literal: bool = False
+    written: str | None = None
+    """The text, where the expression is one that is written out."""
+    slow: bool = False
+    """It is evaluated value by value, which is too slow for the columnar scan."""
     tried: bool = False
     """It is a try_add, try_subtract or try_multiply."""
     constant: bool = False
@@ -118,7 +122,8 @@ class _Translator:
             raise self.refuse(node, "an argument can fail, and is not always evaluated")
         text = self.unless_null(node, name, args, signature.template.format(*(arg.text for arg in args)))
         fails, constant = signature.fails or any(arg.fails for arg in args), all(arg.constant for arg in args)
-        return Translated(text, signature.result, fails, constant=constant, tried=name in _TRIED)
+        slow = signature.slow or any(arg.slow for arg in args)
+        return Translated(text, signature.result, fails, slow=slow, constant=constant, tried=name in _TRIED)
 
     def constant(self, node: exp.Expr, name: str, args: Sequence[Translated], signature: Signature) -> Translated:
         """Sums of integers that are written out; anything else that might fail is refused."""
@@ -147,7 +152,7 @@ class _Translator:
         return text if ordered[0].literal else f"CASE WHEN ({ordered[0].text}) IS NOT NULL THEN {text} END"
 
     def signature(self, node: exp.Expr, name: str, args: Sequence[Translated]) -> Signature:
-        kinds = tuple(arg.type for arg in args)
+        kinds = tuple(_written(arg) if at and name in WRITTEN else arg.type for at, arg in enumerate(args))
         marked = tuple(f"{LITERAL}{arg.type}" if _is_literal(name, arg) else arg.type for arg in args)
         signature = TABLE.get((name, marked)) or find_signature(name, kinds)
         if signature is None and any(arg.literal for arg in args):
@@ -185,7 +190,7 @@ class _Translator:
         if node.is_string:
             if "\x00" in node.name:
                 raise self.refuse(node)
-            return Translated(f"'{_escaped(node.name)}'", "STRING", literal=True, constant=True)
+            return Translated(f"'{_escaped(node.name)}'", "STRING", literal=True, written=node.name, constant=True)
         return self.number(node, node.name)
 
     def number(self, node: exp.Expr, text: str) -> Translated:
@@ -266,10 +271,22 @@ class _Translator:
         return self.use(node, name, [self.typed(node.this), self.typed(node.expression)])
 
     def _regexplike(self, node: exp.RegexpLike) -> Translated:
-        plain = isinstance(node.expression, exp.Literal) and safe_regex(node.expression.name)
-        if not plain or node.args.get("negate"):
-            raise self.refuse(node, "the pattern may mean something else in Java")
+        if node.args.get("negate"):
+            raise self.refuse(node)
         return self.use(node, "RLIKE", [self.typed(node.this), self.typed(node.expression)])
+
+    def _ilike(self, node: exp.ILike) -> Translated:
+        pattern = node.expression.name if isinstance(node.expression, exp.Literal) else "\\"
+        if not pattern.isascii() or not like_pattern(pattern) or node.args.get("negate"):
+            raise self.refuse(node, "the pattern must be written out")
+        lowered = self.typed(exp.Anonymous(this="lower", expressions=[node.this]))
+        return self.use(node, "LIKE", [lowered, self.typed(exp.Literal.string(pattern.lower()))])
+
+    def _extract(self, node: exp.Extract) -> Translated:
+        name = _FIELDS.get(node.this.name.upper())
+        if name is None:
+            raise self.refuse(node)
+        return self.use(node, name, [self.typed(node.expression)])
 
     def _case(self, node: exp.Case) -> Translated:
         ifs = node.args["ifs"]
@@ -355,6 +372,8 @@ class _Translator:
             return self.use(node, f"cast {_CASTS[name]}", [self.typed(args[0])])
         if name == "if" and len(args) == 3:
             return self._if(exp.If(this=args[0], true=args[1], false=args[2]))
+        if name in ("date_part", "datepart") and len(args) == 2 and isinstance(args[0], exp.Literal):
+            return self._extract(exp.Extract(this=exp.var(args[0].name), expression=args[1]))
         if name == "date_trunc" and len(args) == 2 and isinstance(args[0], exp.Literal):
             unit = Translated("", f"'{args[0].name.upper()}'", constant=True)
             return self.use(node, name, [unit, self.typed(args[1])])
@@ -370,12 +389,18 @@ def _within_cases(node: exp.Expr) -> exp.Expr:
     return _within_cases(inner.expressions[0]) if named in _CASES and len(inner.expressions) == 1 else node
 
 
+_FIELDS = {
+    "YEAR": "year", "YEARS": "year", "QUARTER": "quarter", "MONTH": "month", "MONTHS": "month", "WEEK": "weekofyear",
+    "DAY": "day", "DAYS": "day", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear", "HOUR": "hour",
+    "HOURS": "hour", "MINUTE": "minute", "MINUTES": "minute",
+}  # fmt: skip
+"""Functions that give the fields of EXTRACT."""
 _CASES = ("upper", "ucase", "lower", "lcase")
 _BOUNDED = {"repeat": 1_000, "substring": 2**31 - 1, "substr": 2**31 - 1, "date_add": 100_000, "dateadd": 100_000,
             "date_sub": 100_000}  # fmt: skip
 """How large a number that is written out may be."""
 _CASTS = {"int": "INT", "bigint": "BIGINT", "smallint": "SMALLINT", "tinyint": "TINYINT", "double": "DOUBLE",
-          "string": "STRING", "boolean": "BOOLEAN", "date": "DATE"}  # fmt: skip
+          "string": "STRING", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP"}  # fmt: skip
 
 
 def _is_literal(name: str, arg: Translated) -> bool:
@@ -389,6 +414,13 @@ def _is_literal(name: str, arg: Translated) -> bool:
     if name in _BOUNDED and arg.type == "INT":
         return arg.number is not None and abs(float(arg.number)) <= _BOUNDED[name]
     return arg.literal
+
+
+def _written(arg: Translated) -> str:
+    """An argument as it stands in signatures that depend on it: `'text'` or `=1`."""
+    if arg.written is not None:
+        return f"'{arg.written}'"
+    return f"={arg.number}" if arg.number is not None and arg.type == "INT" else arg.type
 
 
 def _fits(number: str, kind: str) -> bool:

@@ -78,6 +78,7 @@ def _function(node: exp.Anonymous, types: Types) -> str | None:
     return _by_arguments(name, args, types) if args else None
 
 
+_ELEMENTS = ("element_at", "try_element_at", "get", "array_max", "array_min")
 _DATES = {
     "date_add": ("DATE", "TIMESTAMP"),
     "dateadd": ("DATE", "TIMESTAMP"),
@@ -96,8 +97,10 @@ def _by_arguments(name: str, args: Sequence[exp.Expr], types: Types) -> str | No
         return "BIGINT" if first in (*FRACTIONAL, *INTEGRAL) else None
     if name == "round":
         return first if first in (*FRACTIONAL, *INTEGRAL) else None
-    if name == "element_at":
+    if name in _ELEMENTS:
         return _element(first)
+    if name == "split":
+        return "ARRAY<STRING>"
     if name == "concat":
         return "STRING" if all(infer(arg, types) == "STRING" for arg in args) else None
     element = common_of(args, types) if name == "array" else None

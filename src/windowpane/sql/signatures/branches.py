@@ -20,7 +20,11 @@ def signatures() -> Iterator[Signature]:
             found = of_any(name, (kind,) * args)
             if found is not None:
                 yield found
-        if kind not in ("FLOAT", "DOUBLE"):  # which of 0.0 and -0.0 is taken differs
+        if kind in ("FLOAT", "DOUBLE"):  # of 0.0 and -0.0 the first is taken
+            for name, sign in (("greatest", ">"), ("least", "<")):
+                two = f"CASE WHEN {{0}} IS NULL OR {{1}} {sign} {{0}} THEN {{1}} ELSE {{0}} END"
+                yield Signature(name, (kind, kind), kind, two)
+        else:
             for name in ("greatest", "least"):
                 yield Signature(name, (kind, kind), kind, f"{name}({{0}}, {{1}})")
                 yield Signature(name, (kind, kind, kind), kind, f"{name}({{0}}, {{1}}, {{2}})")
@@ -52,20 +56,33 @@ def of_any(name: str, args: tuple[str, ...]) -> Signature | None:
 
 
 def _of_array(name: str, args: tuple[str, ...]) -> Signature | None:
-    (element,) = parts_of(args[0])
+    (element,), there = parts_of(args[0]), "{0} IS NOT NULL AND {1} IS NOT NULL"
     if name in ("size", "array_size", "cardinality") and len(args) == 1:
         return Signature(name, args, "INT", "CAST(len({0}) AS INTEGER)")
+    if name == "array_contains" and args[1:] == (element,):
+        nulls = "WHEN list_count({0}) < len({0}) THEN NULL"
+        found = f"WHEN {{0}} IS NULL OR {{1}} IS NULL THEN NULL WHEN list_contains({{0}}, {{1}}) THEN TRUE {nulls}"
+        return Signature(name, args, "BOOLEAN", f"CASE {found} ELSE FALSE END")
+    if name == "array_position" and args[1:] == (element,):
+        text = f"CASE WHEN {there} THEN coalesce(list_position({{0}}, {{1}}), 0) END"
+        return Signature(name, args, "BIGINT", f"CAST({text} AS BIGINT)")
+    if name in ("array_max", "array_min") and len(args) == 1 and element not in ("FLOAT", "DOUBLE"):
+        return Signature(name, args, element, f"list_{name[-3:]}({{0}})")
+    if name == "array_join" and element == "STRING" and args[1:] == ("STRING",):
+        return Signature(
+            name, args, "STRING", f"CASE WHEN {there} THEN coalesce(array_to_string({{0}}, {{1}}), '') END"
+        )
     if args[1:] != ("INT",):
         return None
-    outside = "THEN CAST('array_index' AS BIGINT)"
+    outside, missing = "THEN CAST('array_index' AS BIGINT)", "CASE WHEN {0} IS NULL THEN NULL WHEN"
     templates = {
         "get": ("CASE WHEN {1} >= 0 THEN list_extract({0}, CAST({1} AS BIGINT) + 1) END", False),
         "[]": (
-            f"list_extract({{0}}, CASE WHEN {{1}} < 0 OR {{1}} >= len({{0}}) {outside} ELSE {{1}} + 1 END)", True,
+            f"list_extract({{0}}, {missing} {{1}} < 0 OR {{1}} >= len({{0}}) {outside} ELSE {{1}} + 1 END)", True,
         ),
         "try_element_at": ("list_extract({0}, {1})", False),
         "element_at": (
-            f"list_extract({{0}}, CASE WHEN {{1}} = 0 OR abs({{1}}) > len({{0}}) {outside} ELSE {{1}} END)", True,
+            f"list_extract({{0}}, {missing} {{1}} = 0 OR abs({{1}}) > len({{0}}) {outside} ELSE {{1}} END)", True,
         ),
     }  # fmt: skip
     if name not in templates:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from windowpane.sql.signatures.model import DUCKDB_TYPES, Signature, pairs
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, decimal_parts
 
-_BLANK = r"[\x00-\x20]*"
-_WHOLE = rf"^{_BLANK}([+-]?[0-9]+){_BLANK}$"
-_NUMBER = rf"^{_BLANK}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?{_BLANK}$"
+BLANK = r"[\x00-\x20\x7f]*"
+_TRIMMED = r"[\x00-\x20]*"
+_WHOLE = rf"^{BLANK}([+-]?[0-9]+){BLANK}$"
+_NUMBER = rf"^{_TRIMMED}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?{_TRIMMED}$"
 _SPECIAL = {"nan": "nan", "inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf",
             "-infinity": "-inf"}  # fmt: skip
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from windowpane.sql.types import INTEGRAL
 
@@ -40,8 +41,14 @@ class Signature:
     template: str
     fails: bool = False
     zoned: bool = False
+    slow: bool = False
+    """Evaluated value by value, in Python: right for the harness, too slow for the columnar scan."""
     safe_args: bool = False
     """Refused where an argument can fail: DuckDB would evaluate it where Spark does not, or the other way round."""
+
+
+Maker: TypeAlias = Callable[[str, tuple[str, ...]], Signature | None]
+"""Makes the signature of a function for these arguments, some of which are as they are written."""
 
 
 def duckdb_type(name: str) -> str:
@@ -71,3 +78,22 @@ def raising(target: str, reason: str = "division_by_zero") -> str:
         if target == "STRING"
         else (f"CAST('{reason}' AS {duckdb_type(target)})")
     )
+
+
+def written_text(text: str) -> str:
+    """A text in a template."""
+    return "'" + text.replace("'", "''").replace("{", "{{").replace("}", "}}") + "'"
+
+
+def text_of(arg: str) -> str | None:
+    """The text of an argument that is written out."""
+    return arg[1:-1] if arg.startswith("'") else None
+
+
+def number_of(arg: str) -> int | None:
+    return int(arg[1:]) if arg.startswith("=") else None
+
+
+def let(name: str, value: str, text: str) -> str:
+    """`text` in which `name` stands for `value`, which is written and evaluated once."""
+    return f"list_transform([{value}], lambda {name}: {text})[1]"

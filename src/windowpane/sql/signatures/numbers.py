@@ -40,6 +40,9 @@ def _of_one(kind: str) -> Iterator[Signature]:
     yield Signature("abs", (kind,), kind, "abs({0})", fails=whole)
     yield Signature("positive", (kind,), kind, "{0}")
     yield Signature("sqrt", (kind,), "DOUBLE", f"CASE WHEN {wide} < 0 THEN {nan} ELSE sqrt({wide}) END")
+    sign = f"WHEN {wide} > 0 THEN CAST(1 AS DOUBLE) WHEN {wide} < 0 THEN CAST(-1 AS DOUBLE)"
+    for name in ("sign", "signum"):
+        yield Signature(name, (kind,), "DOUBLE", f"CASE WHEN {wide} = 0 OR isnan({wide}) THEN {wide} {sign} END")
     if not whole:
         yield Signature("isnan", (kind,), "BOOLEAN", "coalesce(isnan({0}), FALSE)")
     for name, rounds in (("floor", "floor"), ("ceil", "ceil"), ("ceiling", "ceil")):
@@ -59,6 +62,7 @@ def _integers(left: str, right: str, kind: str) -> Iterator[Signature]:
     for name in ("%", "mod"):
         yield Signature(name, (left, right), kind, f"({rest})", fails=True)
         yield Signature(name, (left, LITERAL + right), kind, f"({a} % {b})")
+    yield _pmod(left, right, kind, a, b)
     yield Signature("try_mod", (left, right), kind, f"TRY({rest})", safe_args=True)
     wide_a, wide_b = cast_to("{0}", left, "BIGINT"), cast_to("{1}", right, "BIGINT")
     yield Signature("div", (left, right), "BIGINT", f"({wide_a} // {wide_b})", fails=True)
@@ -66,6 +70,16 @@ def _integers(left: str, right: str, kind: str) -> Iterator[Signature]:
     yield from _compared(left, right, kind)
     equal = f"{a} = {b}"
     yield Signature("nullif", (left, right), left, f"CASE WHEN {equal} THEN NULL ELSE {{0}} END", safe_args=True)
+
+
+def _pmod(left: str, right: str, kind: str, a: str, b: str) -> Signature:
+    """The sum of a remainder and a divisor, both negative, wraps around, but is an INT for narrower types."""
+    half = 2 ** (8 * 2 ** max(INTEGRAL.index(kind), 2) - 1)
+    rest = f"(CAST({a} AS HUGEINT) % {b})"
+    total = f"(((({rest} + {b}) + {half}) % {2 * half} + {2 * half}) % {2 * half} - {half})"
+    text = f"CAST(CASE WHEN {rest} < 0 THEN {total} % {b} ELSE {rest} END AS {_type(kind)})"
+    zero = f"CASE WHEN {b} = 0 AND {a} IS NOT NULL THEN {raising(kind)} ELSE {text} END"
+    return Signature("pmod", (left, right), kind, zero, fails=True)
 
 
 def _type(kind: str) -> str:

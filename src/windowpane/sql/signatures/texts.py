@@ -8,8 +8,6 @@ from windowpane.sql.signatures.model import LITERAL, Signature
 
 _S, _I = "STRING", f"{LITERAL}INT"
 _ASCII = "CASE WHEN strlen({0}) = length({0}) THEN %s({0}) ELSE spark_%s({0}) END"
-KERNELS = ("upper", "lower", "reverse")
-"""Functions `spark_…` that the evaluator gives to DuckDB."""
 
 
 def signatures() -> Iterator[Signature]:
@@ -43,4 +41,16 @@ def signatures() -> Iterator[Signature]:
         yield Signature(name, (_S, _I), _S, f"{name}({{0}}, greatest({{1}}, 0))")
     for name in ("LIKE", "NOT LIKE"):
         yield Signature(name, (_S, f"{LITERAL}STRING"), "BOOLEAN", f"({{0}} {name} {{1}} ESCAPE '\\')")
-    yield Signature("RLIKE", (_S, f"{LITERAL}STRING"), "BOOLEAN", "regexp_matches({0}, {1})")
+    yield from _encoded()
+
+
+def _encoded() -> Iterator[Signature]:
+    yield Signature("btrim", (_S, f"{LITERAL}STRING"), _S, "trim({0}, {1})")
+    yield Signature("base64", (_S,), _S, "base64(encode({0}))")
+    for name in ("sha", "sha1"):
+        yield Signature(name, (_S,), _S, "sha1({0})")
+    for kind in ("STRING", "INT", "BIGINT"):
+        yield Signature("hex", (kind,), _S, f"hex({'{0}' if kind == _S else 'CAST({0} AS BIGINT)'})")
+    yield Signature("octet_length", (_S,), "INT", "CAST(strlen({0}) AS INTEGER)")
+    yield Signature("bit_length", (_S,), "INT", "CAST(strlen({0}) * 8 AS INTEGER)")
+    yield Signature("initcap", (_S,), _S, "spark_initcap({0})", slow=True)
