@@ -11,15 +11,16 @@ from windowpane.config import parse_stream
 from windowpane.connectors.kafka import client_defaults
 from windowpane.core import columns as c
 from windowpane.core import rows
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.frames import SideRows
 from windowpane.core.side import side_batch
-from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimeColumn, EventTimes
+from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.evaluation.projection import Projection
 from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.original_events import with_events
 from windowpane.scan.scan import Scan, Scanned
-from windowpane.spark.scan_projection import Projection
 
 CLOCK_US = 1_700_000_000_000_000
 STAMP = pa.timestamp("us", "UTC")

@@ -13,12 +13,12 @@ from windowpane.config import parse_pipeline
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
+from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.evaluation.projection import Projection
 from windowpane.formats import load, source_format
-from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.scan.files import FileReader
 from windowpane.scan.scan import Scan
-from windowpane.spark.scan_projection import Projection
 
 CLOCK_US = 1_700_000_000_000_000
 INT, TEXT, INSTANT = pa.int64(), pa.string(), pa.timestamp("us", "UTC")

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark import corpus
 from windowpane.errors import SqlError
-from windowpane.plan import duckdb_tables
+from windowpane.evaluation import duckdb_tables
 from windowpane.sql import SessionFacts, Translated, translate_expression
 from windowpane.sql.binding.inference import infer
 from windowpane.sql.scalar import read_expression

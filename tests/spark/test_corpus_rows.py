@@ -18,9 +18,9 @@ from tests.spark import corpus
 from tests.spark.test_corpus import INTERPRETED, TYPES, accepted, shown
 from windowpane.core import columns as c
 from windowpane.errors import SqlError
+from windowpane.evaluation.projection import Projection
 from windowpane.plan.guard import guard_of, in_words
 from windowpane.spark.envelope import Envelope, install
-from windowpane.spark.scan_projection import Projection
 from windowpane.sql import SessionFacts, Translated, translate_expression
 from windowpane.sql.query import Expr
 from windowpane.sql.types import to_arrow

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from windowpane.errors import SqlError
-from windowpane.plan import duckdb_tables
+from windowpane.evaluation import duckdb_tables
 from windowpane.sql import error_guard, to_duckdb
 
 TYPES = {

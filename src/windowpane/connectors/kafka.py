@@ -22,9 +22,9 @@ from windowpane.connectors.sinks import (
     SinkBatch,
 )
 from windowpane.core import columns as c
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError, SinkError, gist
 from windowpane.formats import KAFKA
-from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan_sources import several_topics
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
 from windowpane.sql import parse_schema, with_record_columns

@@ -17,9 +17,9 @@ from windowpane.connectors import decoding, kafka
 from windowpane.connectors.limits import limited_options
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError
 from windowpane.formats.sources import with_defaults
-from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.scan.message_columns import PLACE
 
 _BESIDE = (c.CORRUPT, c.SOURCE_PARTITION, c.REINJECTIONS, SOURCE_TIME, *c.FILE_COLUMNS)

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windowpane.config import Stream
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import PlanError, SqlError
+from windowpane.evaluation.event_times import EventTimes
 from windowpane.formats import CodecFormat, source_format
 from windowpane.plan import physical
 from windowpane.plan.evaluation import conditions_of, translate_under
 from windowpane.plan.eventtime.scan_times import scan_times
-from windowpane.plan.eventtime.steps import SOURCE_TIME, EventTimes
 from windowpane.plan.guard import blame_order, guard_of, in_words
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.scan_sources import Refused, scan_columns, several_topics

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.side import DECODE
-from windowpane.plan.eventtime.steps import SOURCE_TIME
+from windowpane.evaluation.projection import Projection
 from windowpane.scan.original_events import SourceRows
-from windowpane.spark.scan_projection import Projection
 
 _BESIDE = (c.SOURCE_PARTITION, SOURCE_TIME)
 """Columns of a source that are no part of the row as it was."""

@@ -11,9 +11,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
+from windowpane.core.columns import SOURCE_TIME
+from windowpane.evaluation.projection import Projection
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
-from windowpane.plan.eventtime.steps import SOURCE_TIME
 from windowpane.plan.scan import ColumnarScan
 from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
@@ -23,7 +24,6 @@ from windowpane.spark.fold_stage import CLOCK, PACKED, FoldStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.merge_stage import OUTPUT, MergeStage
 from windowpane.spark.outputs import ResultFrame, crossing_schema
-from windowpane.spark.scan_projection import Projection
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages

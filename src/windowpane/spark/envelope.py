@@ -14,7 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.plan.evaluation import EVALUATION_ERROR
+from windowpane.evaluation.reasons import EVALUATION_ERROR
 from windowpane.plan.guard import guard_of, in_words
 from windowpane.spark.python_functions import shielded
 from windowpane.sql.query import Expr

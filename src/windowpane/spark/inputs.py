@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windowpane.core import columns as c
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import InternalError
 from windowpane.plan import physical
-from windowpane.plan.eventtime.steps import SOURCE_TIME, TimeStep, time_source
+from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.guard import details, errors_where, projection_detail, projection_error, types_of
 from windowpane.plan.node import PlanNode, find

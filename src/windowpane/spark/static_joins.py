@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windowpane.errors import PlanError
+from windowpane.evaluation.reasons import EVALUATION_ERROR
 from windowpane.plan.columns import quote
-from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.guard import in_words
 from windowpane.spark.envelope import fallible, held, tried
 from windowpane.spark.python_functions import shielded

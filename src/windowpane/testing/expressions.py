@@ -8,7 +8,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.plan import duckdb_tables
+from windowpane.evaluation import duckdb_tables
 from windowpane.sql import Translated, translate_expression
 from windowpane.sql.signatures import NULL as NULL_TYPE
 from windowpane.sql.types import from_arrow, to_arrow

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.errors import InternalError, PlanError
+from windowpane.evaluation.reasons import EVALUATION_ERROR
+from windowpane.evaluation.unix_times import ParsedTimes
 from windowpane.plan import physical
-from windowpane.plan.evaluation import EVALUATION_ERROR, conditions_of
+from windowpane.plan.evaluation import conditions_of
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.types import EventtimeTypes
-from windowpane.plan.eventtime_numbers import ParsedTimes
 from windowpane.plan.guard import row_error_detail
 from windowpane.plan.node import PlanNode, find
 from windowpane.plan.operators import row_aliases

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from windowpane.errors import InternalError
-from windowpane.plan.duckdb_tables import quoted
+from windowpane.evaluation.duckdb_tables import quoted
 from windowpane.sql import translate_expression
 from windowpane.sql.query import Relation, StaticJoin
 from windowpane.sql.types import quoted as quoted_name

@@ -12,9 +12,9 @@ from windowpane.core import side
 from windowpane.core.rows import int64s
 from windowpane.core.side import Key
 from windowpane.core.window_id import window_ids
+from windowpane.evaluation.duckdb_tables import quoted
+from windowpane.evaluation.reasons import EVALUATION_ERROR
 from windowpane.plan import physical
-from windowpane.plan.duckdb_tables import quoted
-from windowpane.plan.evaluation import EVALUATION_ERROR
 from windowpane.plan.node import PlanNode, find
 from windowpane.sql import error_guard
 from windowpane.sql.query import OrderKey, Output

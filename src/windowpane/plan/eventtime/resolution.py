@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import PlanError, nearest
 from windowpane.formats import source_format
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
-from windowpane.plan.eventtime.steps import PROCESSING_TIME_STEP, SOURCE_TIME, Origin, TimeChains, TimeStep
+from windowpane.plan.eventtime.steps import PROCESSING_TIME_STEP, Origin, TimeChains, TimeStep
 from windowpane.plan.guard import guard_of
 from windowpane.sql import expression_problem
 from windowpane.sql.query import Column, Expr, StreamRef

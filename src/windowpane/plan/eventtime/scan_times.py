@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windowpane.core.columns import TIME_SOURCES
-from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes, TimeStep, time_source
+from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.scan_sources import Refused
 from windowpane.sql.types import INTEGRAL
 

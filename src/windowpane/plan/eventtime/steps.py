@@ -33,34 +33,6 @@ class TimeStep:
 
 
 @dataclass(frozen=True)
-class EventTimeColumn:
-    """A column that holds event times: microseconds per unit of an integer, None for a TIMESTAMP and for ISO 8601.
-
-    `strict`: a row without a time is an error row; otherwise it has the time of its micro-batch.
-    """
-
-    column: str
-    unit_us: int | None
-    strict: bool
-    type: str = ""
-    """What the type of event time is called, for people."""
-    code: int = 0
-    """Which of `columns.TIME_SOURCES` a time from here counts as."""
-
-
-@dataclass(frozen=True)
-class EventTimes:
-    """Columns in which a row's time is looked for, in this order.
-
-    `told`: rows say where they have it from. `clock`: a row that has it nowhere has the time of its micro-batch.
-    """
-
-    columns: tuple[EventTimeColumn, ...]
-    told: bool = False
-    clock: bool = False
-
-
-@dataclass(frozen=True)
 class TimeChains:
     """`top` is resolved over the columns of FROM; otherwise each stream has its own chain, over its own columns."""
 
@@ -81,6 +53,3 @@ def time_source(step: TimeStep) -> str:
 
 PROCESSING_TIME_STEP = TimeStep("processing_time")
 PROCESSING_TIME = TimeChains(top=(PROCESSING_TIME_STEP,))
-
-SOURCE_TIME = "_source_ts"
-"""The column in which a source that stamps its rows (Kafka) hands over the stamp; NULL where it has none."""

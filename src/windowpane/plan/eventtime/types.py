@@ -13,8 +13,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from windowpane.errors import PlanError, nearest
-from windowpane.plan.eventtime_iso import ISO_8601, parse_iso8601
-from windowpane.plan.eventtime_numbers import ParsedTimes, parse_timestamps, parse_unix
+from windowpane.evaluation.iso8601 import ISO_8601, parse_iso8601
+from windowpane.evaluation.unix_times import ParsedTimes, parse_timestamps, parse_unix
 
 ArrowParser: TypeAlias = Callable[[pa.Array], ParsedTimes]
 """Microseconds (NULL where there are none) and, for each row, whether a value was there and could not be read."""

@@ -118,7 +118,7 @@ def _test(name: str, path: str, kind: pa.DataType) -> str:
 
 
 def _queried(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL") -> list[Mask]:
-    from windowpane.plan import duckdb_tables  # noqa: PLC0415  # where all records are good it is not needed
+    from windowpane.evaluation import duckdb_tables  # noqa: PLC0415  # where all records are good it is not needed
 
     table = pa.table({"record": objects.cast(pa.string())})
     listed = ", ".join(f"{text} AS c{number}" for number, text in enumerate(expressions))

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.plan import kernels
+from windowpane.evaluation import kernels
 
 INPUT = "input"
 """The table that a query reads."""

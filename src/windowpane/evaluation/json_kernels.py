@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from windowpane.plan.text_kernels import Unproven, mapped
+from windowpane.evaluation.text_kernels import Unproven, mapped
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _FLAT = re.compile(r"-?[0-9]{1,7}\.[0-9]{1,8}")

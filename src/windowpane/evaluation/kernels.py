@@ -11,8 +11,8 @@ import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from windowpane.errors import SqlError
-from windowpane.plan import json_kernels, number_kernels, text_kernels, time_kernels
-from windowpane.plan.text_kernels import Unproven
+from windowpane.evaluation import json_kernels, number_kernels, text_kernels, time_kernels
+from windowpane.evaluation.text_kernels import Unproven
 
 Kernel = Callable[..., pa.Array]
 _TEXT = "VARCHAR"

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.plan.eventtime_numbers import Bools, Int64s, ParsedTimes, parse_timestamps, parsed
+from windowpane.evaluation.unix_times import Bools, Int64s, ParsedTimes, parse_timestamps, parsed
 
 ISO_8601 = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"

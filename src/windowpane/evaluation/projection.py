@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.side import DECODE, SHOWN
-from windowpane.plan.evaluation import told_of
-from windowpane.plan.eventtime.steps import EventTimeColumn, EventTimes
-from windowpane.plan.eventtime_iso import parse_iso8601
+from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.evaluation.iso8601 import parse_iso8601
+from windowpane.evaluation.reasons import told_of
 
 _CLOCK = c.TIME_SOURCES.index("processing_time")
 _TIME_ERROR, _TIME_DETAIL = "_time_error", "_time_detail"
@@ -92,7 +92,7 @@ def _corrupt(source: pa.RecordBatch) -> pa.Array:
 def _computed(
     source: pa.RecordBatch, items: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
-    from windowpane.plan import duckdb_tables  # noqa: PLC0415  # most queries need no more than bare columns
+    from windowpane.evaluation import duckdb_tables  # noqa: PLC0415  # most queries need no more than bare columns
 
     given = {name: duckdb_tables.Item(*item) for name, item in items.items()}
     return duckdb_tables.evaluate(duckdb_tables.connect(), given, pa.Table.from_batches([source]))

@@ -7,7 +7,7 @@ import re
 
 import pyarrow as pa
 
-from windowpane.plan.text_kernels import Unproven, mapped
+from windowpane.evaluation.text_kernels import Unproven, mapped
 
 _TIMESTAMP = re.compile(
     r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
