@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import windowpane
-from windowpane.config import parse_stream
+from windowpane.config import parse_pipeline, parse_stream
+from windowpane.connectors.files import FileSink
 from windowpane.errors import ConfigError
-from windowpane.formats import CODECS, SOURCES, SourceFormat, load, source_format
+from windowpane.formats import CODECS, SINKS, SOURCES, SourceFormat, load, source_format
+from windowpane.runtime.routes import build_sink
 
 SRC = Path(windowpane.__file__).parent
-NOT_FORMATS = {"sql/sampling.py", "runtime/routes.py"}
+REPOSITORY = Path(__file__).parents[2]
+NOT_FORMATS = {"sql/sampling.py"}
 """Modules that list names of other things: there, the suffixes of files."""
 
 
@@ -21,6 +25,7 @@ def test_all_code_that_formats_name_is_there() -> None:
     sources = [source for name in SOURCES.names if (source := SOURCES.find(name))]
     codecs = [codec for name in CODECS.names if (codec := CODECS.find(name))]
     targets = [source.file_reader for source in sources if source.file_reader]
+    targets += [sink.sink for name in SINKS.names if (sink := SINKS.find(name))]
     targets += [target for codec in codecs for target in (codec.workers, codec.spark) if target]
     assert len(targets) > 4
     assert all(callable(load(target)) for target in targets)
@@ -53,6 +58,15 @@ def test_a_name_counts_in_any_letter_case() -> None:
     )
 
 
+def test_the_documented_delivery_of_each_sink_is_that_of_its_class() -> None:
+    table = (REPOSITORY / "docs" / "connectors.md").read_text(encoding="utf-8").split("## Delivery guarantees")[1]
+    documented: dict[str, str] = {}
+    for names, delivery in re.findall(r"^\| (`[^|]*) \| ([a-z ]+) \|", table.split("\n## ")[0], re.MULTILINE):
+        documented |= dict.fromkeys(re.findall(r"`([^`]+)`", names), delivery.replace(" ", "_"))
+    declared = {name: load(sink.sink).delivery for name in SINKS.names if (sink := SINKS.find(name))}
+    assert documented == declared
+
+
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(ConfigError, match="already a source format `JSON`"):
         SOURCES.register(SourceFormat("JSON"))
@@ -67,3 +81,17 @@ def test_decoding_options_are_those_that_select_nothing() -> None:
 def test_sources_with_a_timestamp_column_stamp_their_rows(name: str) -> None:
     known = source_format(name)
     assert known.timestamp in dict(known.columns or ())
+
+
+def test_a_files_sink_takes_its_path_from_the_options_too(tmp_path: Path) -> None:
+    config = parse_pipeline(
+        {
+            "streams": {"s": {"format": "rate"}},
+            "sinks": {"out": {"format": "JSON", "options": {"path": "results"}}},
+            "transforms": {"t": {"sql": "SELECT 1", "sink": "out"}},
+        },
+        tmp_path,
+    )
+    sink = build_sink(config, "out", config.sinks["out"])
+    assert (type(sink), vars(sink)["_path"]) == (FileSink, str(tmp_path / "results"))
+    assert "path" not in vars(sink)["_options"]

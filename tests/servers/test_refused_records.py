@@ -14,8 +14,7 @@ from tests.servers.world import Broker, Database
 from windowpane.checkpoint.outbox import Outbox, Waiting
 from windowpane.connectors.kafka import KafkaSink
 from windowpane.connectors.postgres.sink import PostgresSink
-from windowpane.connectors.refusals import REFUSED, refuses_record
-from windowpane.connectors.sinks import Sink
+from windowpane.connectors.sinks import MemorySink, Sink
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
@@ -93,20 +92,21 @@ def test_every_refusal_of_postgres_is_known(database: Database) -> None:
         psycopg.errors.ProgramLimitExceeded: f"INSERT INTO refused (indexed) VALUES ({NOISE})",
         psycopg.errors.StatementTooComplex: "INSERT INTO refused (nested) VALUES (repeat('[', 1000000)::jsonb)",
     }
-    assert set(statements) == set(REFUSED)
+    sink = PostgresSink("s", {"url": database.url, "table": "refused"})
+    assert set(statements) == set(sink.record_errors)
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE refused (short varchar(3), indexed text, nested jsonb)")
         connection.execute("CREATE INDEX ON refused (indexed)")
         for kind, statement in statements.items():
             with pytest.raises(kind) as refused:
                 connection.execute(statement.encode())
-            assert refuses_record(refused.value)
+            assert sink.refuses_record(refused.value)
         with pytest.raises(psycopg.Error) as other:
             connection.execute("INSERT INTO missing VALUES (1)")
-        assert not refuses_record(other.value)
+        assert not sink.refuses_record(other.value)
     with pytest.raises(psycopg.OperationalError) as away:
         psycopg.connect("postgresql://127.0.0.1:1/x", connect_timeout=2)
-    assert not refuses_record(away.value)
+    assert not sink.refuses_record(away.value)
 
 
 def test_more_than_the_driver_may_collect(spark: SparkSession) -> None:
@@ -118,4 +118,4 @@ def test_more_than_the_driver_may_collect(spark: SparkSession) -> None:
             spark.range(4).selectExpr("repeat(uuid(), 50000) AS record").toArrow()
     finally:
         config.remove("spark.driver.maxResultSize")
-    assert refuses_record(failed.value)
+    assert MemorySink("s").refuses_record(failed.value)

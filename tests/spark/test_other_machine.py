@@ -11,7 +11,7 @@ import pytest
 
 from tests.command_runs import DEADLINE, Runs, feed, results, write_pipeline
 from tests.spark.cluster import cluster_elsewhere
-from windowpane.connectors.refusals import refuses_record
+from windowpane.connectors.sinks import MemorySink
 
 pytestmark = pytest.mark.spark
 
@@ -52,4 +52,4 @@ def test_a_record_that_is_too_large_for_spark_s_messages(cluster: tuple[str, Pat
         [sys.executable, "-c", LARGE_RECORD, cluster[0]], capture_output=True, text=True, timeout=DEADLINE, check=False
     )
     assert "spark.rpc.message.maxSize" in done.stderr, done.stderr[-2000:]
-    assert refuses_record(RuntimeError(done.stderr))
+    assert MemorySink("s").refuses_record(RuntimeError(done.stderr))

@@ -16,11 +16,7 @@ from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
 from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
-from windowpane.formats import CODECS, SOURCES, source_format
-
-_SINK_OPTIONS = {"kafka": ("kafka.bootstrap.servers", "topic"), "postgres": ("url", "table")}
-_POSTGRES_OPTIONS = frozenset({"url", "table", "user", "password"})
-_POSTGRES_URL = re.compile(r"(jdbc:)?postgres(ql)?://|\s*\w+\s*=")
+from windowpane.formats import CODECS, SOURCES, SinkFormat
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -127,27 +123,25 @@ class _Completeness:
             self._add("BAD_CHOICE", message, f"valid: {nearest('' if hidden else name, CODECS.names)}", key)
 
     def sink(self, key: str, sink: Sink) -> None:
-        is_files = source_format(sink.format).is_files
-        if is_files and not (sink.path or "path" in sink.options):
-            self._needs(key, "path", sink.format)
-        if sink.format != "postgres" and sink.mode == "update":
-            hint = "files are only appended to; valid: append" if is_files else "valid: append"
-            self._add("BAD_CHOICE", f"`{key}.mode` cannot be `update` with format {sink.format}", hint, f"{key}.mode")
-        if sink.format == "postgres":
-            self._postgres_options(key, sink)
-        for option in _SINK_OPTIONS.get(sink.format, ()):
+        known = sink.sink_format
+        if known.needs_path and not (sink.path or "path" in sink.options):
+            self._needs(key, "path", known.name)
+        if sink.mode is not None and sink.mode not in known.modes:
+            message = f"`{key}.mode` cannot be `{sink.mode}` with format {sink.format}"
+            self._add("BAD_CHOICE", message, f"valid: {', '.join(known.modes)}", f"{key}.mode")
+        self._sink_options(f"{key}.options", sink, known)
+        for option in known.required_options:
             if option not in sink.options:
-                self._needs(key, f"options.{option}", sink.format)
+                self._needs(key, f"options.{option}", known.name)
 
-    def _postgres_options(self, key: str, sink: Sink) -> None:
-        for option in sorted(sink.options.keys() - _POSTGRES_OPTIONS):
-            valid = nearest(option, _POSTGRES_OPTIONS)
-            hint = f"valid, nearest first: {valid}; others go into the url: ?sslmode=require"
-            self._add("UNKNOWN_KEY", f"`{key}.options` has no key `{option}`", hint, f"{key}.options.{option}")
-        if "url" in sink.options and not _POSTGRES_URL.match(str(sink.options["url"])):
-            hint = 'write it like postgresql://user@host:5432/database, and the password as password = "${NAME}"'
-            message = f"`{key}.options.url` is not a PostgreSQL URL"
-            self._add("BAD_URL", message, hint, f"{key}.options.url")
+    def _sink_options(self, key: str, sink: Sink, known: SinkFormat) -> None:
+        for option in sorted(sink.options.keys() - (known.options or sink.options.keys())):
+            hint = f"valid, nearest first: {nearest(option, known.options or ())}; {known.options_hint}"
+            self._add("UNKNOWN_KEY", f"`{key}` has no key `{option}`", hint.removesuffix("; "), f"{key}.{option}")
+        for each in known.patterns:
+            if each.option in sink.options and not re.match(each.pattern, str(sink.options[each.option])):
+                place = f"{key}.{each.option}"
+                self._add(each.code, f"`{place}` is not {each.what}", each.hint, place)
 
     def _needs(self, key: str, missing: str, format_: str, hint: str | None = None) -> None:
         message = f"`{key}` needs the key `{missing}`, because its format is {format_}"

@@ -20,7 +20,7 @@ from windowpane.config.durations import (
 )
 from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Folder, Label, OptionMap, Text, Texts
-from windowpane.formats import CODECS, SOURCES, CodecFormat, SourceFormat, source_format
+from windowpane.formats import CODECS, SINKS, SOURCES, CodecFormat, SinkFormat, SourceFormat, sink_format, source_format
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
 DEFAULT_MAX_ROWS_PER_BATCH = 1_000_000
@@ -238,12 +238,18 @@ class Retry(Settings):
         return tuple(pause / 1_000_000 for pause in doubled)
 
 
+def _known_sink(name: str) -> str:
+    known = SINKS.find(name)
+    return known.name if known else name
+
+
+SinkName: TypeAlias = Annotated[Text, AfterValidator(_known_sink)]
+
+
 class Sink(Settings):
     """Where rows are written."""
 
-    format: Text = Field(
-        description="console, json, csv, parquet, kafka, postgres, memory, or the name of any other Spark sink."
-    )
+    format: SinkName = Field(description=f"{', '.join(SINKS.names)}, or the name of any other Spark sink.")
     path: Text | None = Field(default=None, description="Folder to write to, relative to pipeline.toml.")
     mode: Literal["append", "update"] | None = Field(
         default=None,
@@ -252,6 +258,11 @@ class Sink(Settings):
     )
     retry: Retry = Field(default_factory=Retry, description="How failed writes are retried.")
     options: OptionMap = Field(default_factory=dict, description="Passed to the sink.")
+
+    @property
+    def sink_format(self) -> SinkFormat:
+        """What windowpane knows of the format."""
+        return sink_format(self.format)
 
     @property
     def spark_options(self) -> dict[str, str]:

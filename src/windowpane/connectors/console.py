@@ -8,7 +8,7 @@ from typing import TextIO
 
 from rich.table import Table
 
-from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.sinks import Sink, SinkBatch, SinkSettings
 from windowpane.connectors.tables import table_console
 
 SHOWN = 20
@@ -21,6 +21,10 @@ class ConsoleSink(Sink):
         super().__init__(name)
         self._rows = rows
         self._console = table_console(file or sys.stdout)
+
+    @classmethod
+    def create(cls, name: str, settings: SinkSettings) -> ConsoleSink:
+        return cls(name, int(settings.options.get("numRows", SHOWN)))
 
     def write(self, batch: SinkBatch) -> None:
         if batch.side_records:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch
+from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch, SinkSettings
 from windowpane.durable import sync_folder
 from windowpane.errors import SinkError, gist
 
@@ -27,11 +28,16 @@ class FileSink(Sink):
 
     delivery = "exactly_once"
 
-    def __init__(self, name: str, format_name: str, path: str, options: dict[str, str]) -> None:
+    def __init__(self, name: str, format_name: str, path: str, options: Mapping[str, str]) -> None:
         super().__init__(name)
         self._format, self._path = format_name, path.rstrip("/")
         whole = {"timestampFormat": WHOLE_JSON["timestampFormat"]} if format_name == "csv" else {}
-        self._options = (WHOLE_JSON if format_name == "json" else whole) | options
+        self._options = (WHOLE_JSON if format_name == "json" else whole) | dict(options)
+
+    @classmethod
+    def create(cls, name: str, settings: SinkSettings) -> FileSink:
+        assert settings.path is not None, "checked when the configuration was loaded"
+        return cls(name, settings.format, settings.path, settings.options)
 
     def write(self, batch: SinkBatch) -> None:
         staging = f"{self._path}/{STAGING}-{batch.identity}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,6 +20,7 @@ from windowpane.connectors.sinks import (
     WINDOW_ID,
     Sink,
     SinkBatch,
+    SinkSettings,
 )
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
@@ -93,9 +94,13 @@ class KafkaSink(Sink):
 
     wants_identity = True
 
-    def __init__(self, name: str, options: dict[str, str]) -> None:
+    def __init__(self, name: str, options: Mapping[str, str]) -> None:
         super().__init__(name)
         self._options = options
+
+    @classmethod
+    def create(cls, name: str, settings: SinkSettings) -> KafkaSink:
+        return cls(name, settings.options)
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         require_connector(spark, f"sink `{self.name}`", f"sinks.{self.name}.format")

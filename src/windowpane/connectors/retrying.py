@@ -93,5 +93,8 @@ class RetryingSink(Sink):
         hint = "trying again would not help. The batch is not committed, and comes again at the next start"
         return SinkError("SINK_FAILED", message, hint, passing=False)
 
+    def refuses_record(self, failed: BaseException | None) -> bool:
+        return self._sink.refuses_record(failed)
+
     def close(self) -> None:
         self._sink.close()

@@ -1,14 +1,15 @@
-"""What a sink is, and the sinks by format.
+"""What a sink is, and the sinks that need no module.
 
-Every micro-batch has an id. A batch that is replayed comes again with the same id and the same rows, and a sink that
-can keeps one copy; `delivery` says whether it can.
+Every micro-batch has an id. A replayed batch has the same id and the same rows. `Sink.delivery` declares whether a sink
+then keeps one copy. `windowpane.formats.SINKS` registers sinks by name.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
@@ -79,21 +80,52 @@ class SinkBatch:
         return f"{self.transform}{'.side' if self.side_records else ''}"
 
 
+@dataclass(frozen=True)
+class SinkSettings:
+    """`[sinks.NAME]`, checked, with the path resolved."""
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    mode: str | None = None
+
+
 class Sink(abc.ABC):
     """Called by the runtime on the driver: `write` once per micro-batch that has rows, in order of batch ids.
 
     `write` must have made the rows durable when it returns, and must accept a batch again. It raises SinkError, or
-    whatever its client raises, when it could not; the runtime retries and then stops the pipeline.
+    whatever its client raises, when it fails; the runtime retries and then stops the pipeline.
     """
 
     delivery: Delivery = "at_least_once"
+    """What happens to a batch that is written again: exactly_once keeps one copy."""
     wants_identity = False
-    """Whether results should come with the columns of IDENTITY, where they have an identity."""
+    """Whether results should have the columns of IDENTITY, if they have an identity."""
+    record_errors: tuple[type[BaseException], ...] = ()
+    """What the client raises because of a record in the batch: trying again does not help, a shorter record may."""
+    record_messages: re.Pattern[str] = re.compile(
+        r"RecordTooLargeException|RecordBatchTooLargeException|"
+        r"spark\.rpc\.message\.maxSize|spark\.driver\.maxResultSize"
+    )
+    """The same as text of an error: of Kafka, and of Spark where records do not fit into its messages."""
     retries = 0
-    """How often it was tried again, so far."""
+    """How often a write was tried again, so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    @classmethod
+    def create(cls, name: str, settings: SinkSettings) -> Sink:  # noqa: ARG003  # for sinks with settings
+        """A sink of the pipeline's configuration."""
+        return cls(name)
+
+    def refuses_record(self, failed: BaseException | None) -> bool:
+        """Whether a write failed because of a record in the batch."""
+        while failed is not None:
+            if isinstance(failed, self.record_errors) or self.record_messages.search(str(failed)):
+                return True
+            failed = failed.__cause__
+        return False
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:  # noqa: B027  # most sinks need nothing
         """Before the first batch: raises ConfigError when something is wrong that no later try will mend.
@@ -141,9 +173,13 @@ class CallableSink(Sink):
 class SparkFormatSink(Sink):
     """Any batch format that Spark can write, by name. A replayed batch is appended again: at least once."""
 
-    def __init__(self, name: str, format_name: str, path: str | None, options: dict[str, str]) -> None:
+    def __init__(self, name: str, format_name: str, path: str | None, options: Mapping[str, str]) -> None:
         super().__init__(name)
         self._format, self._path, self._options = format_name, path, options
+
+    @classmethod
+    def create(cls, name: str, settings: SinkSettings) -> SparkFormatSink:
+        return cls(name, settings.format, settings.path, settings.options)
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         """ConfigError when neither Spark nor its jars know the format."""

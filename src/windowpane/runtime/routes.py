@@ -12,21 +12,17 @@ from windowpane.checkpoint.outbox import Outbox
 from windowpane.checkpoint.reinjection import Reinjection
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route, SideKind
-from windowpane.config import Sink as SinkSettings
-from windowpane.connectors.console import ConsoleSink
-from windowpane.connectors.files import FileSink
-from windowpane.connectors.kafka import KafkaSink
-from windowpane.connectors.postgres.sink import PostgresSink
-from windowpane.connectors.sinks import MemorySink, Sink, SparkFormatSink
+from windowpane.config import Sink as SinkConfig
+from windowpane.connectors.sinks import Sink, SinkSettings
 from windowpane.connectors.sources import resolved
 from windowpane.errors import ConfigError, nearest
+from windowpane.formats import load
 from windowpane.plan.build import Plan
 from windowpane.spark.channels import SideChannel
 from windowpane.spark.side_output import SideOutput, side_batches
 from windowpane.spark.unpacking import SideRecords
 
 _log = logging.getLogger("windowpane.run")
-FILE_FORMATS = ("json", "csv", "parquet")
 
 
 def check_given(config: PipelineConfig, plans: Sequence[Plan], given: Mapping[str, object]) -> None:
@@ -49,21 +45,15 @@ def build_sinks(config: PipelineConfig, plan: Plan, given: Mapping[str, Sink]) -
     return [given.get(name) or build_sink(config, name, config.sinks[name]) for name in names]
 
 
-def build_sink(config: PipelineConfig, name: str, settings: SinkSettings) -> Sink:
+def build_sink(config: PipelineConfig, name: str, declared: SinkConfig) -> Sink:
     """A sink by its format."""
-    path = resolved(settings.path, config.base_dir)
-    if settings.format == "console":
-        return ConsoleSink(name, int(settings.spark_options.get("numRows", "20")))
-    if settings.format == "memory":
-        return MemorySink(name)
-    if settings.format in FILE_FORMATS:
-        assert path is not None, "checked when the configuration was loaded"
-        return FileSink(name, settings.format, path, settings.spark_options)
-    if settings.format == "kafka":
-        return KafkaSink(name, settings.spark_options)
-    if settings.format == "postgres":
-        return PostgresSink(name, settings.spark_options, settings.mode)
-    return SparkFormatSink(name, settings.format, path, settings.spark_options)
+    options = declared.spark_options
+    path = declared.path or options.pop("path", None)
+    settings = SinkSettings(
+        format=declared.format, path=resolved(path, config.base_dir), options=options, mode=declared.mode
+    )
+    kind: type[Sink] = load(declared.sink_format.sink)
+    return kind.create(name, settings)
 
 
 def build_side_output(

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from windowpane.checkpoint.outbox import Outbox, Waiting
-from windowpane.connectors.refusals import refuses_record
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.durable import write_whole
 from windowpane.errors import StateError, gist
@@ -142,7 +141,7 @@ class SideChannel:
         try:
             return self.sink.write(batch)
         except Exception as failed:
-            if not refuses_record(failed):
+            if not self.sink.refuses_record(failed):
                 raise
             refused = failed
         for max_bytes in _shorter_than(_longest(batch)):
@@ -153,7 +152,7 @@ class SideChannel:
             try:
                 return self.sink.write(self._build(waiting, max_bytes))
             except Exception as failed:
-                if not refuses_record(failed):
+                if not self.sink.refuses_record(failed):
                     raise
                 refused = failed
         raise refused

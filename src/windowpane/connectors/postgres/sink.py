@@ -31,7 +31,7 @@ from windowpane.connectors.postgres.statements import (
     create_table,
     insert_staged,
 )
-from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.sinks import Sink, SinkBatch, SinkSettings
 from windowpane.errors import ConfigError, SinkError, gist
 
 Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
@@ -49,6 +49,8 @@ class PostgresSink(Sink):
 
     delivery = "exactly_once"
     wants_identity = True
+    # A value that is too long, nested too deeply, or that the column's type does not hold.
+    record_errors = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 
     def __init__(self, name: str, options: Mapping[str, str], mode: str | None = None) -> None:
         super().__init__(name)
@@ -58,6 +60,10 @@ class PostgresSink(Sink):
         self._shown, self._mode = options["table"], mode
         self._connection: Connection | None = None
         self._prepared = False
+
+    @classmethod
+    def create(cls, name: str, settings: SinkSettings) -> PostgresSink:
+        return cls(name, settings.options, settings.mode)
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         if self._mode == "update" and not identified:
