@@ -1,12 +1,15 @@
 """What bad rows cost: files and Kafka values of JSON, read by the columnar scan, with more and more bad rows in them.
 
-    python bench/bad_rows.py [rows]
+    python bench/bad_rows.py [--rows 1000000] [--kind broken] …
 
-Prints rows a second for each share of bad rows, and how many times longer than clean ones they take.
+Prints rows a second for each share of bad rows, and how many times longer than clean ones they take. `broken` are the
+usual kinds of bad rows; the other kinds are rows that Spark reads in a way of its own.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -22,15 +25,25 @@ from windowpane.scan.json.files import read_file
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
 SHARES = (0.0, 0.001, 0.01, 0.1, 0.5)
-BAD = ('{"ts":170000', '{"ts":1700000000000,"k":"a","v":"many","x":1.5}', "not json at all", '{"ts":1,"k":"a","v":1.5}')
+KINDS = {
+    "broken": (
+        '{"ts":170000', '{"ts":1700000000000,"k":"a","v":"many","x":1.5}', "not json", '{"ts":1,"k":"a","v":1.5}',
+    ),
+    "number-as-string": ('{"ts":1700000000000,"k":17,"v":1,"x":1.5}', '{"ts":1700000000000,"k":true,"v":1,"x":1.5}'),
+    "fraction-as-string": ('{"ts":1700000000000,"k":1.25,"v":1,"x":1.5}',),
+    "repeated-name": ('{"ts":1700000000000,"k":"a","v":1,"v":2,"x":1.5}',),
+    "trailing-comma": ('{"ts":1700000000000,"k":"a","v":1,"x":1.5,}',),
+    "long-integer": ('{"ts":1700000000000,"k":"a","v":99999999999999999999,"x":1.5}',),
+    "negative-zero": ('{"ts":1700000000000,"k":"a","v":1,"x":-0}',),
+}  # fmt: skip
 LIMIT = 3.0
 
 
-def records(rows: int, share: float) -> list[bytes]:
-    """Good records, and among them bad ones of several kinds, evenly spread."""
+def records(rows: int, share: float, bad: tuple[str, ...]) -> list[bytes]:
+    """Good records, and among them bad ones of a kind, evenly spread."""
     found = [f'{{"ts":{1_700_000_000_000 + n},"k":"k{n % 50}","v":{n % 1000},"x":1.5}}'.encode() for n in range(rows)]
     for number in range(round(rows * share)):
-        found[int(number / share)] = BAD[number % len(BAD)].encode()
+        found[int(number / share)] = bad[number % len(bad)].encode()
     return found
 
 
@@ -55,19 +68,23 @@ def seconds(work: Callable[[], int], rows: int) -> float:
     return min(found)
 
 
-def main(rows: int) -> int:
+def main(rows: int, kinds: list[str]) -> int:
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
-        for name, make in (("files", of_files), ("values", of_values)):
+        for kind, (name, make) in itertools.product(kinds, (("files", of_files), ("values", of_values))):
             clean = 0.0
             for share in SHARES:
-                took = seconds(make(records(rows, share), Path(folder)), rows)
+                took = seconds(make(records(rows, share, KINDS[kind]), Path(folder)), rows)
                 clean = clean or took
                 worst = max(worst, took / clean)
-                print(f"{name:7} {share:6.1%} bad {rows / took:12,.0f} rows/s {took / clean:5.2f} times clean")
+                print(f"{kind} {name:7} {share:6.1%} {rows / took:12,.0f} rows/s {took / clean:5.2f} times clean")
     print(f"worst: {worst:.2f} times clean, and {LIMIT} is the goal")
     return int(worst > LIMIT)
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--kind", choices=KINDS, action="append")
+    given = parser.parse_args()
+    sys.exit(main(given.rows, given.kind or ["broken"]))

@@ -159,6 +159,18 @@ def test_good_records_are_read_by_columns_however_many_bad_ones_there_are(monkey
     assert [number for number, (_, bad) in enumerate(found) if bad is not None] == list(range(0, 30_000, 100))
     assert sum(slow) == 0
 
+    slow.clear()
+    texts = {b'{"v": 1, "k": 17}': "17", b'{"v": 1, "k": true}': "true", b'{"v": 1, "k": -3}': "-3"}
+    records = [b'{"v": 1, "k": "a"}'] * 3_000 + [record for record in texts for _ in range(100)] + [b'{"v": 1,}'] * 100
+    found = read(*records)
+    assert [row["k"] for row, _ in found[3_000:3_300]] == [text for text in texts.values() for _ in range(100)]
+    assert {bad for _, bad in found} == {None, '{"v": 1,}'}
+    assert sum(slow) == 0, "numbers in a text column and commas at the end"
+
+    found = read(*[b'{"v": 1, "k": "a"}'] * 3_000, *[b'{"v": 1, "v": 2}'] * 50)
+    assert [row["v"] for row, _ in found[-50:]] == [2] * 50
+    assert sum(slow) == 50, "of all records only those that have a name twice"
+
 
 @pytest.mark.parametrize(
     ("record", "fields", "bad"),

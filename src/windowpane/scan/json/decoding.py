@@ -18,7 +18,7 @@ from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, joi
 from windowpane.scan.json.arrow_parser import by_arrow, is_utf8
 from windowpane.scan.json.shapes import shapes, trimmed
 from windowpane.scan.json.single_records import RecordReader
-from windowpane.scan.json.value_kinds import Mask, alike, misfits, suspects
+from windowpane.scan.json.value_kinds import Mask, alike, copied_texts, misfits, repeats, suspects
 
 BLOCK_RECORDS = 65_536
 FEW_RECORDS = 32
@@ -56,8 +56,12 @@ class _Block:
 
     def decoded(self) -> Decoded:
         found = shapes(self.trimmed)
-        doubtful = suspects(self.trimmed.take(pa.array(found.objects)), self.schema)
+        objects = self.trimmed.take(pa.array(found.objects))
+        doubtful = suspects(objects, self.schema)
         plain = self._plain(found.objects[~doubtful])
+        if not plain:
+            doubtful |= repeats(objects, self.schema)
+            plain = self._plain(found.objects[~doubtful])
         others = found.objects[doubtful] if plain else found.objects
         parts = [*plain, *self._by_kinds(others, found.unclear), self._broken(found.broken)]
         return in_order(parts, self.schema)
@@ -72,26 +76,31 @@ class _Block:
 
     def _by_kinds(self, at: Positions, unclear: Positions) -> Iterator[_Part]:
         """Objects with values of wrong types: by the columns that take theirs. What is unclear is read one by one."""
-        unfit, doubtful = misfits(self.trimmed.take(pa.array(at)), self.schema)
-        exact = [unclear, at[doubtful]]
-        clear = at[~doubtful]
-        for rows, pattern in alike(unfit[~doubtful]):
+        found = misfits(self.trimmed.take(pa.array(at)), self.schema)
+        exact = [unclear, at[found.unclear]]
+        clear = at[~found.unclear]
+        for rows, pattern in alike(np.hstack([found.unfit, found.copied])[~found.unclear]):
             if len(rows) <= FEW_RECORDS:
                 exact.append(clear[rows])
             else:
-                yield from self._of_columns(clear[rows], pattern, exact)
+                unfit, copied = np.split(pattern, 2)
+                yield from self._of_columns(clear[rows], unfit, copied, exact)
         yield self._exact(np.concatenate(exact))
 
-    def _of_columns(self, at: Positions, unfit: Mask, exact: list[Positions]) -> Iterator[_Part]:
-        """Objects with the same columns unfit. If Arrow refuses them together, it takes most of them in parts."""
-        schema = pa.schema([field for field, is_unfit in zip(self.schema, unfit, strict=True) if not is_unfit])
+    def _of_columns(self, at: Positions, unfit: Mask, copied: Mask, exact: list[Positions]) -> Iterator[_Part]:
+        """Objects with the same columns unfit or copied. If Arrow refuses them all, it takes most of them in parts."""
+        schema = pa.schema([field for field, is_other in zip(self.schema, unfit | copied, strict=True) if not is_other])
+        texts = [field.name for field, is_copied in zip(self.schema, copied, strict=True) if is_copied]
         pending = [at]
         while pending:
             part = pending.pop()
-            columns = by_arrow(self.trimmed.take(pa.array(part)), schema)
+            objects = self.trimmed.take(pa.array(part))
+            columns = by_arrow(objects, schema)
             if columns is not None:
-                texts = _texts(self.records.take(pa.array(part))) if unfit.any() else pa.nulls(len(part), pa.string())
-                yield part, Decoded(widened(len(part), columns, self.schema), texts)
+                for name in texts:
+                    columns = columns.append_column(name, copied_texts(objects, name))
+                bad = _texts(self.records.take(pa.array(part))) if unfit.any() else pa.nulls(len(part), pa.string())
+                yield part, Decoded(widened(len(part), columns, self.schema), bad)
             elif len(part) <= FEW_RECORDS:
                 exact.append(part)
             else:

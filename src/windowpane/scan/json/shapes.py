@@ -39,12 +39,20 @@ def trimmed(records: pa.Array) -> pa.Array:
 def shapes(records: pa.Array) -> Shapes:
     """The shape of each record; there is no white space around them."""
     readable = _readable(records)
-    objects = braced(records) & readable
-    open_end = np.flatnonzero((edges(records)[0] == _OPEN) & ~objects & readable)
+    objects = braced(records) & readable & ~_trailing_comma(records)
+    open_end = np.flatnonzero((edges(records)[0] == _OPEN) & ~braced(records) & readable)
     closed = open_end[~_unclosed(records.take(pa.array(open_end)))]
     broken = ~objects
     broken[closed] = False
     return Shapes(np.flatnonzero(objects), np.flatnonzero(broken), closed)
+
+
+def _trailing_comma(records: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which records have their only closing brace at their end, and a comma before it: no object ends like that."""
+    found: npt.NDArray[np.bool_] = pc.match_substring_regex(records, r"\A[^}]*,[ \t\r\n]*\}\z").to_numpy(
+        zero_copy_only=False
+    )
+    return found
 
 
 def _readable(records: pa.Array) -> npt.NDArray[np.bool_]:

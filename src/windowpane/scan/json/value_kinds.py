@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 """So many an integer may have that is out of range."""
 _DUCKDB = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT"}
+_COPIED = "('BIGINT', 'UBIGINT', 'BOOLEAN')"
 _SPACE = "[ \\t\\r\\n]*"
 _ODD = (
     r"\\u00[2-7]|,[ \t\r\n]*[}\]]|[:,\[][ \t\r\n]*(?:-0[ \t\r\n,}\]]|[-+]?(?:NaN|Inf|INF)"
@@ -37,6 +39,14 @@ def suspects(objects: pa.Array, schema: pa.Schema) -> Mask:
     return found
 
 
+def repeats(objects: pa.Array, schema: pa.Schema) -> Mask:
+    """Which objects may have the name of a column more than once."""
+    found = np.zeros(len(objects), np.bool_)
+    for field in schema:
+        found |= _repeated(objects, field.name)
+    return found
+
+
 def _unfit(kind: pa.DataType) -> str:
     """How a value begins that a column does not take, or that Arrow reads otherwise than Spark."""
     if pa.types.is_string(kind):
@@ -48,22 +58,37 @@ def _unfit(kind: pa.DataType) -> str:
     return "[^-0-9n \\t\\r\\n]|-0[^.eE0-9]|-?[0-9]+(?:\\.[0-9]+)?[eE][+]?[0-9]{3}"
 
 
-def misfits(objects: pa.Array, schema: pa.Schema) -> tuple[Mask, Mask]:
-    """For each object and column whether the column certainly does not take the value; and which objects are unclear.
+class Misfits(NamedTuple):
+    """What the columns do with the values of objects: a row for each object, a column for each of the schema."""
 
-    It holds for objects that Arrow's parser takes without those columns.
-    """
-    unfit = np.zeros((len(objects), len(schema)), np.bool_)
+    unfit: Mask
+    """The column certainly does not take the value."""
+    copied: Mask
+    """The column is a text, and the value is a number or a boolean: its text is the value as it stands."""
+    unclear: Mask
+    """Of each object, whether nothing above holds."""
+
+
+def misfits(objects: pa.Array, schema: pa.Schema) -> Misfits:
+    """Holds for objects that Arrow's parser takes without the columns that are unfit or copied."""
+    shape = (len(objects), len(schema))
+    found = Misfits(np.zeros(shape, np.bool_), np.zeros(shape, np.bool_), np.ones(len(objects), np.bool_))
     clear = np.flatnonzero(_is_valid(objects) & ~_odd(objects) & ~deep(objects))
     kept = objects.take(pa.array(clear))
-    kept_unfit, unclear = _typed(kept, schema)
+    typed = _typed(kept, schema)
     for at, field in enumerate(schema):
-        doubtful = kept_unfit[:, at] if _CERTAIN_NAME.fullmatch(field.name) is None else _repeated(kept, field.name)
-        unclear |= doubtful
-    unfit[clear] = kept_unfit
-    found = np.ones(len(objects), np.bool_)
-    found[clear] = unclear
-    return unfit, found
+        if _CERTAIN_NAME.fullmatch(field.name) is None:
+            typed.unclear[:] |= typed.unfit[:, at] | typed.copied[:, at]
+        else:
+            typed.unclear[:] |= _repeated(kept, field.name)
+    for whole, part in zip(found, typed, strict=True):
+        whole[clear] = part
+    return found
+
+
+def copied_texts(objects: pa.Array, name: str) -> pa.Array:
+    """The values of a column as they stand in valid objects."""
+    return _query([f"json_extract_string(record, '$.\"{name}\"')"], objects).column(0).combine_chunks()
 
 
 def _odd(objects: pa.Array) -> Mask:
@@ -82,25 +107,28 @@ def _is_valid(objects: pa.Array) -> Mask:
     return found
 
 
-def _typed(objects: pa.Array, schema: pa.Schema) -> tuple[Mask, Mask]:
+def _typed(objects: pa.Array, schema: pa.Schema) -> Misfits:
     """As `misfits`, of valid objects without a name that is there twice."""
     paths = [
         (at, f"'$.\"{field.name}\"'", field.type)
         for at, field in enumerate(schema)
         if not _PATH_BREAKERS & set(field.name)
     ]
-    unfit, unclear = np.zeros((len(objects), len(schema)), np.bool_), np.zeros(len(objects), np.bool_)
+    shape = (len(objects), len(schema))
+    typed = Misfits(np.zeros(shape, np.bool_), np.zeros(shape, np.bool_), np.zeros(len(objects), np.bool_))
     if not paths or not len(objects):
-        return unfit, unclear
+        return typed
     kinds = f"json_type(record, [{', '.join(path for _, path, _ in paths)}])"
     tests = [_test(f"kinds[{number}]", path, kind) for number, (_, path, kind) in enumerate(paths, 1)]
-    found = _queried(tests, objects, kinds)
-    for (at, _, kind), column in zip(paths, found, strict=True):
+    copies = [f"coalesce(kinds[{number}] IN {_COPIED}, FALSE)" for number in range(1, len(paths) + 1)]
+    found = _queried([*tests, *copies], objects, kinds)
+    for number, (at, _, kind) in enumerate(paths):
         if pa.types.is_string(kind):
-            unclear |= column  # such a value is written anew
+            typed.copied[:, at] = found[len(paths) + number]
+            typed.unclear[:] |= found[number] & ~typed.copied[:, at]  # such a value is written anew
         else:
-            unfit[:, at] = column
-    return unfit, unclear
+            typed.unfit[:, at] = found[number]
+    return typed
 
 
 def _test(name: str, path: str, kind: pa.DataType) -> str:
@@ -118,13 +146,16 @@ def _test(name: str, path: str, kind: pa.DataType) -> str:
 
 
 def _queried(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL") -> list[Mask]:
+    return [column.to_numpy().astype(np.bool_) for column in _query(expressions, objects, kinds).columns]
+
+
+def _query(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL") -> pa.Table:
     from windowpane.evaluation import duckdb_tables  # noqa: PLC0415  # where all records are good it is not needed
 
     table = pa.table({"record": objects.cast(pa.string())})
     listed = ", ".join(f"{text} AS c{number}" for number, text in enumerate(expressions))
     sql = f"SELECT {listed} FROM (SELECT record, {kinds} AS kinds FROM {duckdb_tables.INPUT})"
-    found = duckdb_tables.query(duckdb_tables.connect(), sql, table)
-    return [column.to_numpy().astype(np.bool_) for column in found.columns]
+    return duckdb_tables.query(duckdb_tables.connect(), sql, table)
 
 
 def alike(unfit: Mask) -> Iterator[tuple[npt.NDArray[np.int64], Mask]]:
