@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from windowpane.config import parse_pipeline
+from windowpane.plan.pipeline import plan_pipeline
+from windowpane.spark.dataflow import worker_scan
+from windowpane.spark.fold_stage import FoldStage
+from windowpane.spark.merge_stage import MergeStage
+from windowpane.spark.splitting import split_stages
 from windowpane.spark.workers import DAEMON, quick_workers, use_own_interpreter
 
 
@@ -57,3 +65,44 @@ def test_a_users_session_runs_the_drivers_interpreter(
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec="python3"))
     use_own_interpreter(session)
     assert session.sparkContext.pythonExec == used
+
+
+PLANNER = ("windowpane.plan", "windowpane.sql", "windowpane.config", "sqlglot", "pydantic", "typer")
+STREAMS = {
+    "files": {
+        "format": "json", "path": "in", "schema": "ts BIGINT, k STRING, v BIGINT",
+        "eventtime": {"column": "ts", "type": "unixtimestamp_ms"},
+    },
+    "topic": {
+        "format": "kafka", "schema": "ts BIGINT, k STRING, v BIGINT",
+        "options": {"kafka.bootstrap.servers": "h:1", "subscribe": "t"},
+        "eventtime": {"column": "ts", "type": "unixtimestamp_ms"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_workers_import_no_planner(tmp_path: Path, stream: str) -> None:
+    """What tasks receive, unpickled in a process of its own: it must not import what only the driver needs."""
+    sql = f"SELECT k, sum(v + 1) AS s, first(v) AS a FROM {stream} WHERE v > 0 GROUP BY k, tumblingwindow('ss', 10)"
+    pipeline = {
+        "streams": STREAMS,
+        "options": {"eventtime.enabled": True},
+        "transforms": {"t": {"sql": sql, "sink": "out"}},
+        "sinks": {"out": {"format": "console"}},
+    }
+    (plan,) = plan_pipeline(parse_pipeline(pipeline, tmp_path))
+    assert plan.scan is not None
+    scan = worker_scan(plan.scan)
+    stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
+    sent = tmp_path / "sent"
+    sent.write_bytes(pickle.dumps((FoldStage(stages, (0,), scan), MergeStage(stages))))
+    script = (
+        "import pickle, sys, windowpane.spark.ticking\n"
+        "from windowpane.evaluation import duckdb_tables\n"
+        f"fold, merge = pickle.load(open({str(sent)!r}, 'rb'))\n"
+        "fold.stages.fold(), fold.stages.merge(), fold.scan.schema\n"
+        f"print([name for name in {PLANNER} if name in sys.modules])"
+    )
+    asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert asked.stdout == "[]\n", asked.stderr

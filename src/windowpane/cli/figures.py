@@ -11,19 +11,11 @@ from typing import Any
 from rich.table import Table
 
 from windowpane.connectors.tables import UNBOUNDED
+from windowpane.outcomes import BUFFERED, OUTCOMES
 from windowpane.time import format_instant
 
 SECOND_US = 1_000_000
-MEANINGS = {
-    "aggregated": "in a result or an open window",
-    "filtered": "excluded by WHERE",
-    "late": "arrived after all their windows had closed",
-    "error": "could not be read or computed",
-    "duplicate": "repeat a dedupe key",
-    "evicted": "their group exceeds max_groups",
-    "no_window": "belong to no window",
-    "buffered": "buffered until the watermark passes",
-}
+MEANINGS = {outcome.name: outcome.meaning for outcome in (*OUTCOMES, BUFFERED)}
 """The places where a row can end, in the order of the accounting identity."""
 
 

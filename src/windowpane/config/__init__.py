@@ -31,12 +31,10 @@ from windowpane.config.problems import MultipleConfigError
 from windowpane.config.transforms import (
     METRICS_ONLY,
     REINJECT,
-    SIDE_KINDS,
     Dedupe,
     LateRoute,
     Limits,
     Route,
-    SideKind,
     SideOutput,
     Transform,
 )
@@ -46,7 +44,6 @@ __all__ = [
     "METRICS_ONLY",
     "PIPELINE_FILE",
     "REINJECT",
-    "SIDE_KINDS",
     "Dedupe",
     "EventtimeOptions",
     "LateRoute",
@@ -56,7 +53,6 @@ __all__ = [
     "PipelineConfig",
     "Retry",
     "Route",
-    "SideKind",
     "SideOutput",
     "Sink",
     "SparkSettings",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from windowpane.config.durations import OptionalDuration, PositiveDuration
 from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Names, RateLimit, Text, distinct
+from windowpane.outcomes import SIDE_KINDS, SideKind
 
-SIDE_KINDS = ("late", "error", "evicted", "duplicate")
 METRICS_ONLY = "metrics_only"
 REINJECT = "reinject"
 DEFAULT_RATE_LIMIT = 100_000
-
-SideKind: TypeAlias = Literal["late", "error", "evicted", "duplicate"]
 
 
 class Route(Settings):
@@ -78,8 +76,8 @@ class SideOutput(Settings):
     duplicate: Route = Field(default_factory=Route, description="Rows whose dedupe key was seen before.")
 
     def routes(self) -> dict[SideKind, Route]:
-        """All four, by kind."""
-        return {"late": self.late, "error": self.error, "evicted": self.evicted, "duplicate": self.duplicate}
+        """All of them, by kind."""
+        return {kind: getattr(self, kind) for kind in SIDE_KINDS}
 
 
 class Dedupe(Settings):

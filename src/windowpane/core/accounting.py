@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
 from windowpane.errors import InternalError
+from windowpane.outcomes import OUTCOMES
 
 
 @dataclass
 class Accounting:
-    """Row counts of one micro-batch. `buffered` is the number of undecided rows held after it."""
+    """Row counts of one micro-batch: rows read, rows by outcome, and `buffered`, the undecided rows held after it."""
 
     in_: int = 0
     aggregated: int = 0
@@ -31,7 +32,7 @@ class Accounting:
 
     def placed(self) -> int:
         """Rows that have found their one place."""
-        return self.aggregated + self.filtered + self.late + self.error + self.duplicate + self.evicted + self.no_window
+        return sum(getattr(self, outcome.name) for outcome in OUTCOMES)
 
     def check(self, buffered_before: int) -> None:
         """Raise InternalError unless in = placed + buffered(after) - buffered(before)."""

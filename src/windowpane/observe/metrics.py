@@ -13,6 +13,8 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from windowpane.outcomes import OUTCOMES
+
 Document: TypeAlias = Mapping[str, Any]
 """What a transform tells of itself: an entry of `transforms` in status.json."""
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float | None]]
@@ -68,7 +70,7 @@ def _of_sinks(what: str) -> Callable[[Document], Samples]:
 FIGURES = (
     Figure("rows_read", "Rows read from the sources.", _one(lambda d: d["totals"]["in"]), counts=True),
     Figure(
-        "rows", "Rows by where they ended: aggregated, filtered, late, error, duplicate, evicted, no_window.",
+        "rows", f"Rows by where they ended: {', '.join(outcome.name for outcome in OUTCOMES)}.",
         _by(_outcomes), ("outcome",), counts=True,
     ),
     Figure("results", "Emitted result rows.", _one(lambda d: d["sums"]["rows"].get("results", 0)), counts=True),

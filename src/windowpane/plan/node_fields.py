@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from windowpane.core.windows import WindowSpec
+from windowpane.outcomes import SideKind
 from windowpane.plan.describe import describe_emit
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import Properties, shown
@@ -15,7 +16,6 @@ from windowpane.time import format_duration
 Role: TypeAlias = Literal[
     "key", "carried", "partition", "dedupe", "argument", "filter", "when", "open", "emit", "where"
 ]
-SideKind: TypeAlias = Literal["late", "error", "evicted", "duplicate"]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from windowpane.config import REINJECT, SideKind
+from windowpane.config import REINJECT
 from windowpane.errors import nearest
+from windowpane.outcomes import SideKind
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.timing import Timing

@@ -126,12 +126,11 @@ def _side(plan: Plan) -> Iterator[tuple[str, str]]:
     aggregation = find(plan.optimized, LogicalAggregation)
     possible = {
         "late": plan.timing.mode == "event_time",
-        "error": True,
         "evicted": aggregation is not None and aggregation.max_groups is not None,
         "duplicate": find(plan.optimized, LogicalDedupe) is not None,
     }
     for route in node.routes if node else ():
-        if possible[route.kind]:
+        if possible.get(route.kind, True):
             yield f"{route.kind} rows", _route(route)
 
 

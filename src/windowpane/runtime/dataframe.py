@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.config import SIDE_KINDS, Options, Stream, parse_options, parse_stream, parse_transform
+from windowpane.config import Options, Stream, parse_options, parse_stream, parse_transform
 from windowpane.connectors.sources import open_stream, take_stream
 from windowpane.errors import ConfigError, PlanError
+from windowpane.outcomes import SIDE_KINDS
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.pipeline import source_schema
 from windowpane.spark.dataflow import Sources, build_dataflow

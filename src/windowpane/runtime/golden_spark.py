@@ -14,9 +14,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.ledger import Entry
-from windowpane.config import SIDE_KINDS, SparkSettings
+from windowpane.config import SparkSettings
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import ConfigError, InternalError, WindowpaneError
+from windowpane.outcomes import SIDE_KINDS
 from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.running import RunningPipeline
 from windowpane.spark.session import create_session

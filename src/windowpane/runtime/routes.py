@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from windowpane.checkpoint.outbox import Outbox
 from windowpane.checkpoint.reinjection import Reinjection
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route, SideKind
+from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route
 from windowpane.config import Sink as SinkConfig
 from windowpane.connectors.sinks import Sink, SinkSettings
 from windowpane.connectors.sources import resolved
 from windowpane.errors import ConfigError, nearest
 from windowpane.formats import load
+from windowpane.outcomes import SideKind
 from windowpane.plan.build import Plan
 from windowpane.spark.channels import SideChannel
 from windowpane.spark.side_output import SideOutput, side_batches

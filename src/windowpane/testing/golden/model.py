@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal as Choice
 from typing import TypeAlias
 
+from windowpane.outcomes import BUFFERED, OUTCOMES
 from windowpane.sql.query import Column
 from windowpane.testing.golden.rows import GoldenRow
 
@@ -19,7 +20,7 @@ Subject: TypeAlias = Choice["rows", "side", "watermark", "accounting", "counts",
 VERBS: tuple[Verb, ...] = ("push", "watermark", "clock", "end", "restart", "replay")
 SUBJECTS: tuple[Subject, ...] = ("rows", "side", "watermark", "accounting", "counts", "error")
 
-ACCOUNTS = ("in", "aggregated", "filtered", "late", "error", "duplicate", "evicted", "no_window", "buffered")
+ACCOUNTS = ("in", *(outcome.name for outcome in OUTCOMES), BUFFERED.name)
 SIDE_FIELDS = (
     "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event",
     "error_detail", "plan_id", "shard", "transform",
