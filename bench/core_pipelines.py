@@ -9,14 +9,13 @@ from windowpane.core.aggregation import Call
 from windowpane.core.emission import EmitPolicy
 from windowpane.core.operators.aggregation import Aggregation
 from windowpane.core.operators.aligned import AlignedPlan
+from windowpane.core.operators.merge_aggregation import MergeAggregation
+from windowpane.core.operators.merge_session_aggregation import MergeSessionAggregation
+from windowpane.core.operators.partial_aggregation import PartialAggregation
+from windowpane.core.operators.partial_session_aggregation import PartialSessionAggregation
 from windowpane.core.operators.row_windows import AlignedRowWindow
-from windowpane.core.operators.session_aggregation import (
-    MergeSessionAggregation,
-    PartialSessionAggregation,
-    SessionPlan,
-)
+from windowpane.core.operators.sessions import SessionPlan
 from windowpane.core.operators.sliding import SlidingAggregation
-from windowpane.core.operators.streaming_aggregation import MergeAggregation, PartialAggregation
 from windowpane.core.side import Key
 from windowpane.core.windows import Hopping, Session, Sliding, Tumbling
 

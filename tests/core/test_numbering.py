@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import astuple
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from windowpane.core.aggregation import Aggregator, Call
 from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
 from windowpane.core.groups import Groups
 from windowpane.core.numbering import END, Numbers, Place, Portion, numbered, shifted
-from windowpane.core.wire import pack_portions, unpack_portions
+from windowpane.core.wire import FoldedRows
 from windowpane.errors import StateError
 
 COUNT = 7
@@ -126,12 +126,13 @@ def test_the_last_number_can_be_used() -> None:
 
 def test_portions_travel() -> None:
     portions = [Portion(Place(5, "ü b", 9), 3, [Rows(rows([0])), Rows(rows([1]))]), Portion(rows=1 << 40)]
-    found, counts, meta = unpack_portions(pack_portions(portions, Accounting(in_=4), numbers=astuple(Numbers(1, 2))))
-    assert [(each.place, each.rows, len(each.frames)) for each in found] == [
+    sent = FoldedRows(portions, 7, Numbers(1, 2), Accounting(in_=4), {"read": 5})
+    found = FoldedRows.unpack(sent.pack())
+    assert [(each.place, each.rows, len(each.frames)) for each in found.portions] == [
         (Place(5, "ü b", 9), 3, 2),
         (Place(), 1 << 40, 0),
     ]
-    assert (counts.in_, meta["numbers"]) == (4, [1, 2])
+    assert replace(found, portions=portions) == sent
 
 
 def test_files_stand_by_time_then_as_folders_are_listed() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from windowpane.core import blob, segments
 from windowpane.core.segments import SegmentedRows
+from windowpane.core.state import EntryMap
 
 steps = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), max_size=12)
 """Rows to append, then rows to drop."""
@@ -27,22 +28,18 @@ def numbers(rows: SegmentedRows) -> list[int]:
 def test_taken_up_after_every_step(asked: list[tuple[int, int]], segment_rows: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_ROWS", segment_rows)
-        rows, entries, wanted, first = SegmentedRows(), dict[str, bytes](), list[int](), 0
+        rows, entries, wanted, first = SegmentedRows(), EntryMap({}), list[int](), 0
         for added, dropped in asked:
             rows.append(batch_of(first, added))
             wanted = (wanted + list(range(first, first + added)))[dropped:]
             first += added
             rows.drop_first(min(dropped, len(rows)))
             assert numbers(rows) == wanted
-            for name, data in rows.changed_entries().items():
-                if data is None:
-                    entries.pop(name, None)
-                else:
-                    entries[name] = data
-            dead, rows = rows.dead, SegmentedRows()
-            rows.load_entries(entries, dead)
+            rows.save(entries)
+            dead, rows, entries = rows.dead, SegmentedRows(), EntryMap(entries.merged())
+            rows.load(entries, dead)
             assert numbers(rows) == wanted
-            assert _stored(entries) <= 2 * len(wanted)
+            assert _stored(entries.merged()) <= 2 * len(wanted)
 
 
 def _stored(entries: dict[str, bytes]) -> int:
@@ -50,13 +47,20 @@ def _stored(entries: dict[str, bytes]) -> int:
 
 
 def test_a_batch_writes_what_it_added() -> None:
-    rows = SegmentedRows()
+    rows, stored = SegmentedRows(), dict[str, bytes]()
+
+    def changes() -> dict[str, bytes | None]:
+        entries = EntryMap(stored.copy())
+        rows.save(entries)
+        stored.update(entries.merged())
+        return entries.changes
+
     rows.append(batch_of(0, segments.SEGMENT_ROWS))
-    (first,) = rows.changed_entries()
+    (first,) = changes()
     rows.append(batch_of(0, 10))
-    (second,) = rows.changed_entries()
+    (second,) = changes()
     assert [name.partition(segments.DIGEST)[0] for name in (first, second)] == ["0", "1"]
     rows.drop_first(10)
-    assert rows.changed_entries() == {}
+    assert changes() == {}
     rows.drop_first(segments.SEGMENT_ROWS - 10)
-    assert rows.changed_entries() == {first: None}
+    assert changes() == {first: None}

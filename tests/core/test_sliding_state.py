@@ -14,6 +14,7 @@ from windowpane.core.frames import Frame, WindowRows
 from windowpane.core.operators import sliding
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.row_windows import window_rows
+from windowpane.core.state import EntryMap
 from windowpane.spark.merge_stage import Shard
 from windowpane.testing import Harness
 
@@ -42,7 +43,7 @@ def held(harness: Harness) -> int:
     """Rows in the state of all operators, those broadcast to several shards counted in each."""
     chain: Any = harness._chain
     if isinstance(chain, StagedChain):
-        shards = [Shard(chain._stages, entries) for entries in chain.entries]
+        shards = [Shard(chain._stages, EntryMap(entries)) for entries in chain.entries]
         return sum(item.count for shard in shards for _, item in shard.holdings())
     return sum(item.count for operator in chain.operators for item in operator.holdings())
 

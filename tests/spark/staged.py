@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from windowpane.core.numbering import Numbers, Portion
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.rows import concat
-from windowpane.core.wire import pack_portions, unpack_frames
+from windowpane.core.state import EntryMap
+from windowpane.core.wire import FoldedRows, unpack_frames
 from windowpane.spark.merge_stage import REPORT, Shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -69,14 +70,15 @@ class StagedChain:
         self._arrivals += sum(0 if part is None else part.num_rows for part in tasks)
         outputs = []
         for number, entries in enumerate(self.entries):
-            shard = AdvancedShard(self._stages, entries)
+            state = EntryMap(entries)
+            shard = AdvancedShard(self._stages, state)
             shard.advance_to_us = advance_to_us
             outputs += shard.run([payloads[number] for payloads in sent])
-            self._write(number, shard)
+            self.entries[number] = state.merged()
         return self._result(outputs)
 
     def end(self, clock_us: int) -> BatchResult:
-        outputs = [out for entries in self.entries for out in Shard(self._stages, entries).end(clock_us)]
+        outputs = [out for entries in self.entries for out in Shard(self._stages, EntryMap(entries)).end(clock_us)]
         return self._result(outputs)
 
     def _tasks(self, rows: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch | None]:
@@ -100,19 +102,11 @@ class StagedChain:
         home = task % self._layout.shards
         portion.frames = [frame for frame in frames if not isinstance(frame, Clock | Watermark)]
         return [
-            pack_portions(
-                portions, counts if shard == home else Accounting(), clock_us=clock_us, tallies={},
-                numbers=astuple(Numbers.onwards(self._arrivals)),
-            )
+            FoldedRows(
+                portions, clock_us, Numbers.onwards(self._arrivals), counts=counts if shard == home else Accounting()
+            ).pack()
             for shard, portions in enumerate(self._stages.route_portions([portion], home))
         ]  # fmt: skip
-
-    def _write(self, number: int, shard: Shard) -> None:
-        for name, blob in shard.changes().items():
-            if blob is None:
-                del self.entries[number][name]
-            else:
-                self.entries[number][name] = blob
 
     def _result(self, outputs: list[tuple[str, bytes]]) -> BatchResult:
         counts, frames, watermarks = Accounting(), list[Frame](), set[int | None]()

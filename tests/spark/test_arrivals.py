@@ -16,6 +16,7 @@ from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Frame, Rows
 from windowpane.core.numbering import NOWHERE, Place
+from windowpane.core.state import EntryMap
 from windowpane.scan.file_boundaries import by_place
 from windowpane.spark.fold_stage import BEFORE, CLOCK, FoldStage
 from windowpane.spark.merge_stage import Shard
@@ -61,7 +62,7 @@ def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks
 
 
 def numbers(sql: str, payloads: list[bytes], *, feedback: bool) -> list[int]:
-    frames: list[Frame] = Shard(cut(sql, feedback=feedback)[1], {})._unpacked(payloads)[0]
+    frames: list[Frame] = Shard(cut(sql, feedback=feedback)[1], EntryMap({}))._unpacked(payloads)[0]
     return [number for each in frames if isinstance(each, Rows) for number in each.batch.column(c.ARRIVAL).to_pylist()]
 
 
@@ -77,13 +78,12 @@ def test_rows_are_numbered_without_gaps_in_any_batch_and_task(context: TaskConte
 
 def test_rows_folded_by_tasks_stand_in_the_order_of_tasks_and_after_older_state(context: TaskContext) -> None:
     _, stages = cut(SQL, feedback=True)
-    entries: dict[str, bytes] = {}
+    entries = EntryMap({})
     old = sent(context, SQL, 6, 6 << 40, {0: [1], 4000: [2]})
     new = sent(context, SQL, 7, Entry.next_arrival(None, 7), {0: [3], OLD_TASKS: [4, 5], OLD_TASKS + 1: [6]})
     for payloads in (old, new):
-        shard = Shard(stages, entries)
-        shard.run(payloads)
-        entries |= {name: blob for name, blob in shard.changes().items() if blob is not None}
+        Shard(stages, entries).run(payloads)
+        entries = EntryMap(entries.merged())
     last = Shard(stages, entries)
     last.end(9)
     (emitted,) = [frame.batch for frame in last._given if hasattr(frame, "batch")]

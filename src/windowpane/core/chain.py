@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, SideRows, Watermark
 from windowpane.core.operators.base import Operator, through
-from windowpane.errors import StateError
+from windowpane.core.state import EntryMap
 
 
 @dataclass(frozen=True)
@@ -72,20 +71,12 @@ class Chain:
     def _buffered(self) -> int:
         return sum(operator.buffered() for operator in self.operators)
 
-    def snapshot(self) -> bytes:
-        """The state of all operators in one blob."""
-        parts = [operator.snapshot() for operator in self.operators]
-        batch = pa.RecordBatch.from_arrays([pa.array(parts, pa.large_binary())], ["operator"])
-        names = [type(operator).__name__ for operator in self.operators]
-        return blob.pack(blob.State({"operators": names}, {"operators": batch}))
+    def save(self, entries: EntryMap) -> None:
+        """Write the state that has changed since `load` or the last `save`, as every host does after a micro-batch."""
+        for number, operator in enumerate(self.operators):
+            operator.save(entries.of_operator(number))
 
-    def restore(self, data: bytes) -> None:
-        """Take up a snapshot of a chain of the same operators; StateError when they differ."""
-        state = blob.unpack(data)
-        names = [type(operator).__name__ for operator in self.operators]
-        if state.meta.get("operators") != names:
-            raise StateError(
-                "STATE_OTHER_PLAN", f"the snapshot is of {state.meta.get('operators')}, this query runs {names}"
-            )
-        for operator, part in zip(self.operators, state.batches["operators"].column(0).to_pylist(), strict=True):
-            operator.restore(part)
+    def load(self, entries: EntryMap) -> None:
+        """Take up the state that a chain of the same operators saved."""
+        for number, operator in enumerate(self.operators):
+            operator.load(entries.of_operator(number))

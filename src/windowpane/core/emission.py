@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,8 @@ class EmissionLog:
         self._keys, self._policy = tuple(keys), policy
         self._pending = RowBuffer()
         self._emitted = RowBuffer()
-        self._last_us: int | None = None
+        self.last_us: int | None = None
+        """When updates were last emitted."""
 
     def note(self, changed: pa.RecordBatch) -> None:
         """Remember changed (window, keys)."""
@@ -48,7 +49,7 @@ class EmissionLog:
 
     def due(self, clock_us: int) -> bool:
         """Whether updates may be emitted now."""
-        return self._policy.due(clock_us, self._last_us)
+        return self._policy.due(clock_us, self.last_us)
 
     def take_pending(self, clock_us: int) -> pa.RecordBatch | None:
         """The changes that wait, each once, and from now on they do not."""
@@ -56,7 +57,7 @@ class EmissionLog:
         self._pending.replace(None)
         if pending is None:
             return None
-        self._last_us = clock_us
+        self.last_us = clock_us
         _, first = group_rows([pending.column(name) for name in pending.schema.names], pending.num_rows)
         return take(pending, first)
 
@@ -80,10 +81,10 @@ class EmissionLog:
             if rows is not None:
                 buffer.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_KEY), closed)))
 
-    def state(self) -> tuple[dict[str, object], dict[str, pa.RecordBatch]]:
-        return {"last_us": self._last_us}, self._pending.batches("pending") | self._emitted.batches("emitted")
+    def tables(self) -> dict[str, pa.RecordBatch]:
+        return self._pending.tables("pending") | self._emitted.tables("emitted")
 
-    def load(self, last_us: int | None, batches: dict[str, pa.RecordBatch]) -> None:
-        self._last_us = last_us
-        self._pending.replace(batches.get("pending"))
-        self._emitted.replace(batches.get("emitted"))
+    def load(self, last_us: int | None, tables: Mapping[str, pa.RecordBatch]) -> None:
+        self.last_us = last_us
+        self._pending.replace(tables.get("pending"))
+        self._emitted.replace(tables.get("emitted"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +49,11 @@ class GroupQuota:
         rows = self._admitted.rows()
         return np.zeros(0, np.int64) if rows is None else np.unique(int64s(rows, c.WINDOW_KEY))
 
-    def batches(self) -> dict[str, pa.RecordBatch]:
-        return self._admitted.batches("admitted")
+    def tables(self) -> dict[str, pa.RecordBatch]:
+        return self._admitted.tables("admitted")
 
-    def load(self, batches: dict[str, pa.RecordBatch]) -> None:
-        self._admitted.replace(batches.get("admitted"))
+    def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
+        self._admitted.replace(tables.get("admitted"))
 
 
 def _rank_within(values: Int64s) -> Int64s:

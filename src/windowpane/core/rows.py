@@ -103,7 +103,7 @@ class RowBuffer:
     def __len__(self) -> int:
         return sum(batch.num_rows for batch in self._batches)
 
-    def batches(self, name: str) -> dict[str, pa.RecordBatch]:
-        """For an operator's state: the buffer under `name`, nothing when it is empty."""
+    def tables(self, name: str) -> dict[str, pa.RecordBatch]:
+        """For an operator's header: the buffer under `name`, nothing if it is empty."""
         whole = self.rows()
         return {} if whole is None else {name: whole}

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.rows import concat, plain
+from windowpane.core.state import HEADER, StateEntries
 
 DIGEST = "#"
 """Stands in the name of an entry before the digest of its content: under one name there is only ever one content."""
@@ -89,21 +90,21 @@ class SegmentedRows:
         """Rows of the first entry that are to be left out when it is loaded."""
         return self._segments[0].dead if self._segments else 0
 
-    def changed_entries(self) -> dict[str, bytes | None]:
-        """Segments that were not written yet, None for those that are gone."""
-        entries: dict[str, bytes | None] = dict.fromkeys(self._dropped)
+    def save(self, entries: StateEntries) -> None:
+        """Write the segments that are new, and remove those that are gone."""
+        for name in self._dropped:
+            entries.remove(name)
         for segment in self._segments:
             if segment.entry is None:
                 data = blob.pack(blob.State({}, {"rows": segment.rows}))
                 segment.entry = f"{segment.number}{DIGEST}{blake2b(data, digest_size=16).hexdigest()}"
-                entries[segment.entry] = data
+                entries.write(segment.entry, data)
         self._dropped = []
-        return entries
 
-    def load_entries(self, entries: dict[str, bytes], dead: int) -> None:
-        found = {int(name.partition(DIGEST)[0]): name for name in entries}
+    def load(self, entries: StateEntries, dead: int) -> None:
+        found = {int(name.partition(DIGEST)[0]): name for name in entries.names() if name != HEADER}
         self._segments = [
-            _Segment(number, blob.unpack(entries[name]).batches["rows"], entry=name)
+            _Segment(number, blob.unpack(entries.read(name)).batches["rows"], entry=name)
             for number, name in sorted(found.items())
         ]
         self._dropped, self._whole, self._next = [], None, max(found, default=-1) + 1

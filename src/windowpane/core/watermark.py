@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class ShardWatermark:
+class PartitionWatermark:
     """`min over source partitions that are not idle (max event time) - lag`, never moving back; None before any row.
 
     A stream of `streams` that has shown no row yet holds the watermark, unless it is idle.

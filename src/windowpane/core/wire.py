@@ -1,17 +1,19 @@
-"""Frames on the wire: what one stage sends another as bytes. Order is kept, and nothing is pickled."""
+"""Frames as bytes, for the way from one stage to another. Keeps their order, and pickles nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Emissions, Frame, MaybeLateRows, Partials, Progress, Rows, SideRows, TriggerTimes
-from windowpane.core.numbering import Place, Portion
+from windowpane.core.metadata import decode_record, encode_record
+from windowpane.core.numbering import Numbers, Place, Portion
 from windowpane.errors import InternalError
 
 _DATA: dict[str, type[Rows | TriggerTimes | Partials | MaybeLateRows | Emissions | SideRows]] = {
@@ -54,17 +56,38 @@ def unpack_frames(data: bytes) -> tuple[list[Frame], Accounting, dict[str, objec
     return frames, Accounting(**counts), meta
 
 
-def pack_portions(portions: Sequence[Portion], counts: Accounting, **meta: object) -> bytes:
-    """The frames of portions, with what is to be known to number them."""
-    told = [[*astuple(portion.place), portion.rows, len(portion.frames)] for portion in portions]
-    return pack_frames((frame for each in portions for frame in each.frames), counts, portions=told, **meta)
+@dataclass(frozen=True)
+class FoldedRows:
+    """What one task of the fold stage sends to one shard."""
+
+    portions: Sequence[Portion]
+    clock_us: int
+    numbers: Numbers | None = None
+    """The arrival numbers of the micro-batch; None if the task has no rows to number."""
+    counts: Accounting = field(default_factory=Accounting)
+    tallies: Mapping[str, int] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        sizes = [[*astuple(portion.place), portion.rows, len(portion.frames)] for portion in self.portions]
+        numbers = None if self.numbers is None else list(astuple(self.numbers))
+        message = encode_record(_Message(self.clock_us, numbers, sizes, dict(self.tallies)))
+        return pack_frames((frame for each in self.portions for frame in each.frames), self.counts, **message)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> FoldedRows:
+        """What `pack` was called on."""
+        frames, counts, meta = unpack_frames(data)
+        message, rest, portions = decode_record(_Message, meta), iter(frames), list[Portion]()
+        for *place, rows, made in message.portions:
+            portions.append(Portion(Place(*place), rows, list(islice(rest, made))))
+        numbers = None if message.numbers is None else Numbers(*message.numbers)
+        return cls(portions, message.clock_us, numbers, counts, message.tallies)
 
 
-def unpack_portions(data: bytes) -> tuple[list[Portion], Accounting, dict[str, object]]:
-    """What `pack_portions` was given."""
-    frames, counts, meta = unpack_frames(data)
-    told, rest, portions = meta.pop("portions"), iter(frames), list[Portion]()
-    assert isinstance(told, list)
-    for *place, rows, made in told:
-        portions.append(Portion(Place(*place), rows, list(islice(rest, made))))
-    return portions, counts, meta
+@dataclass(frozen=True)
+class _Message:
+    clock_us: int
+    numbers: list[int] | None
+    portions: list[list[Any]]
+    """Of each portion its place, its rows, and how many frames it has."""
+    tallies: dict[str, int]

@@ -15,15 +15,14 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.operators.count_window import CountWindow
 from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
+from windowpane.core.operators.merge_aggregation import MergeAggregation
+from windowpane.core.operators.merge_session_aggregation import MergeSessionAggregation
+from windowpane.core.operators.partial_aggregation import PartialAggregation
+from windowpane.core.operators.partial_session_aggregation import PartialSessionAggregation
 from windowpane.core.operators.row_windows import AlignedRowWindow, SessionRowWindow
-from windowpane.core.operators.session_aggregation import (
-    MergeSessionAggregation,
-    PartialSessionAggregation,
-    SessionPlan,
-)
+from windowpane.core.operators.sessions import SessionPlan
 from windowpane.core.operators.sliding import SlidingAggregation, SlidingWindow
 from windowpane.core.operators.state_window import StateWindow
-from windowpane.core.operators.streaming_aggregation import MergeAggregation, PartialAggregation
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
 from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec, Count, Session, Sliding, State

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.core.state import EntryMap
 from windowpane.spark.merge_stage import OUTPUT, STATE, Shard
 from windowpane.spark.stages import Stages
 
@@ -20,7 +21,7 @@ class EndShards:
 
     def run(self, entries: pa.Table) -> pa.Table:
         names, blobs = entries.column("entry").to_pylist(), entries.column("blob").to_pylist()
-        outputs = Shard(self.stages, dict(zip(names, blobs, strict=True))).end(self.clock_us)
+        outputs = Shard(self.stages, EntryMap(dict(zip(names, blobs, strict=True)))).end(self.clock_us)
         shard = entries.column("shard")[0].as_py()
         return pa.table(
             {

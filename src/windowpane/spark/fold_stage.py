@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from windowpane.core.operators.base import Operator, through
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
-from windowpane.core.wire import pack_portions
+from windowpane.core.wire import FoldedRows
 from windowpane.errors import InternalError
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.original_events import with_events
@@ -61,17 +61,17 @@ class FoldStage:
                 fold.add(chunk)
         if fold.clock_us is not None:
             numbers = told.numbers if told else Numbers.of_batch(_batch_id(context))
-            yield self._pack(fold, context.partitionId(), numbers)
+            yield self._pack(fold, fold.clock_us, context.partitionId(), numbers)
 
-    def _pack(self, fold: _Fold, task: int, numbers: Numbers) -> pa.RecordBatch:
+    def _pack(self, fold: _Fold, clock_us: int, task: int, numbers: Numbers) -> pa.RecordBatch:
         home = task % self.stages.shards
         with timed(fold.spent, PACK):
             routed = self.stages.route_portions(fold.portions, home)
         payloads = [
-            pack_portions(
-                portions, fold.counts if shard == home else Accounting(), clock_us=fold.clock_us,
-                tallies=fold.tallies() if shard == home else {}, numbers=astuple(numbers),
-            )
+            FoldedRows(
+                portions, clock_us, numbers, counts=fold.counts if shard == home else Accounting(),
+                tallies=fold.tallies() if shard == home else {},
+            ).pack()
             for shard, portions in enumerate(routed)
         ]  # fmt: skip
         return packed_batch(self.shard_ids, task, payloads)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,8 @@ from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Fr
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding, Operator, through
 from windowpane.core.operators.watermark import EventtimeWatermark
-from windowpane.core.wire import pack_frames, unpack_portions
+from windowpane.core.state import EntryMap
+from windowpane.core.wire import FoldedRows, pack_frames
 from windowpane.spark.entries import read_entries, write_entries
 from windowpane.spark.stages import Stages
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
@@ -42,12 +42,12 @@ class MergeStage(StatefulProcessor):
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
         spent: Counter[str] = Counter()
         with timed(spent, STATE_CALLS):
-            entries = read_entries(self._state)
+            entries = EntryMap(read_entries(self._state))
         with timed(spent, MERGE):
             shard = Shard(self._stages, entries)
             shard.take([payload for _, payload in packed])
         with timed(spent, STATE_CALLS):
-            write_entries(self._state, shard.changes())
+            write_entries(self._state, entries.changes)
         outputs = shard.outputs(spent)
         for kind, payload in outputs:
             yield Row(shard=key[0], kind=kind, payload=payload)
@@ -56,16 +56,14 @@ class MergeStage(StatefulProcessor):
 class Shard:
     """The merge operators of one shard for one micro-batch, taken up from their state entries."""
 
-    def __init__(self, stages: Stages, entries: dict[str, bytes]) -> None:
+    def __init__(self, stages: Stages, entries: EntryMap) -> None:
         self._operators: list[Operator] = stages.merge()
         self._result_columns, self._arrival_states = stages.result_columns, stages.arrival_states
+        self._entries = entries
         for number, operator in enumerate(self._operators):
-            prefix = f"{number}/"
-            own = {name[len(prefix) :]: blob for name, blob in entries.items() if name.startswith(prefix)}
-            if own:
-                operator.load_entries(own)
-        self._entries_before = entries
-        self._changes: dict[str, bytes | None] = {}
+            own = entries.of_operator(number)
+            if own.names():
+                operator.load(own)
         self._given: list[Frame] = []
         self._counts, self._clock_us, self._tallies = Accounting(), 0, Counter[str]()
 
@@ -98,21 +96,6 @@ class Shard:
         outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
         return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in side_rows]
 
-    def changes(self) -> dict[str, bytes | None]:
-        """State entries to write, None for those to remove."""
-        return self._changes
-
-    def _changed(self) -> dict[str, bytes | None]:
-        changed: dict[str, bytes | None] = {}
-        for number, operator in enumerate(self._operators):
-            changed |= {f"{number}/{name}": blob for name, blob in operator.changed_entries().items()}
-        return {name: blob for name, blob in changed.items() if blob is not None or name in self._entries_before}
-
-    def _state_bytes(self) -> int:
-        """The size of the shard's state with its changes."""
-        sizes = {name: len(blob) for name, blob in self._entries_before.items()}
-        return sum((sizes | {name: len(blob or b"") for name, blob in self._changes.items()}).values())
-
     def holdings(self) -> list[tuple[str, Holding]]:
         """What the operators keep, each with the operator's name."""
         return [(type(operator).__name__, held) for operator in self._operators for held in operator.holdings()]
@@ -120,13 +103,12 @@ class Shard:
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
         sent, numbers = list[Portion](), Numbers.onwards(0)
         folded, clock_us, tallies = Accounting(), 0, Counter[str]()
-        for payload in payloads:
-            portions, counts, meta = unpack_portions(payload)
-            sent += portions
-            numbers = Numbers(*meta.get("numbers", astuple(numbers)))  # type: ignore[misc]  # JSON array
-            folded = folded + counts
-            clock_us = max(clock_us, int(str(meta["clock_us"])))
-            tallies.update(meta["tallies"])  # type: ignore[call-overload]  # JSON object
+        for each in map(FoldedRows.unpack, payloads):
+            sent += each.portions
+            numbers = each.numbers or numbers
+            folded = folded + each.counts
+            clock_us = max(clock_us, each.clock_us)
+            tallies.update(each.tallies)
         before = self._operators[-1].watermark_us
         beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
         return beginning + numbered(sent, numbers, self._arrival_states), folded, clock_us, tallies
@@ -135,7 +117,8 @@ class Shard:
         self._given = through(self._operators, frames)
         self._counts = sum((operator.counts for operator in self._operators), self._counts)
         self._counts.buffered = sum(operator.buffered() for operator in self._operators)
-        self._changes = self._changed()
+        for number, operator in enumerate(self._operators):
+            operator.save(self._entries.of_operator(number))
 
     def _crossing(self, frame: Emissions) -> Emissions:
         """Bytes are what a result costs from here on."""
@@ -151,7 +134,7 @@ class Shard:
             "watermarks": watermark.watermarks_emitted if watermark else 0,
             "open_windows": sum(operator.open_count() for operator in self._operators),
             "open_runs": [part for operator in self._operators for part in operator.open_runs()],
-            "state_bytes": self._state_bytes(),
+            "state_bytes": self._entries.size(),
         }
 
 

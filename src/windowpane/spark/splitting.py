@@ -15,8 +15,8 @@ from pyspark import cloudpickle
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.intake import Intake, LateGate
-from windowpane.core.operators.session_aggregation import PartialSessionAggregation
-from windowpane.core.operators.streaming_aggregation import PartialAggregation
+from windowpane.core.operators.partial_aggregation import PartialAggregation
+from windowpane.core.operators.partial_session_aggregation import PartialSessionAggregation
 from windowpane.plan import physical
 from windowpane.plan.build import Plan
 from windowpane.plan.node import find

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from windowpane.core.accounting import Accounting
-from windowpane.core.wire import pack_portions
+from windowpane.core.wire import FoldedRows
 from windowpane.spark.fold_stage import CLOCK, PACKED, packed_batch, told_clock_us
 
 if TYPE_CHECKING:
@@ -47,5 +46,5 @@ class TickStage:
                 clock_us = int(batch.column(CLOCK)[0].as_py())
         if clock_us is not None:
             said_us = told_clock_us() if self.feedback else clock_us
-            payload = pack_portions([], Accounting(), clock_us=said_us, tallies={})
+            payload = FoldedRows([], said_us).pack()
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

@@ -16,8 +16,10 @@ from windowpane.config import parse_options, parse_stream, parse_table, parse_tr
 from windowpane.core import blob, side
 from windowpane.core.accounting import Accounting
 from windowpane.core.chain import BatchResult, Chain
+from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.operators.intake import Intake
 from windowpane.core.side import Key
+from windowpane.core.state import EntryMap
 from windowpane.errors import ConfigError, StateError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
@@ -48,6 +50,17 @@ class Step:
     """The results in Arrow; None when there are none."""
 
 
+@dataclass(frozen=True)
+class _Remembered:
+    """What a snapshot has besides the state of the operators."""
+
+    plan_id: str
+    clock_us: int
+    arrivals: int
+    finished: bool
+    time_sources: dict[str, int]
+
+
 class Harness:
     """Runs one query. Every call is one micro-batch; all of it is deterministic but for the clock's start.
 
@@ -75,6 +88,7 @@ class Harness:
         self._clock_us = int(time.time() * 1_000_000) if now is None else _us(now)
         self._arrivals = 0
         self._finished = False
+        self._entries = EntryMap({})
         self._expressions = Expressions()
         self._columns: dict[str, tuple[Column, ...]] = {}
         self.plan = self._plan(sql, streams, options or {}, transform or {}, tables=tables or {}, types=eventtime_types)
@@ -172,16 +186,16 @@ class Harness:
         return {f"time_{origin}": number for origin, number in self.time_sources.items()} | {"future_rows": sum(future)}
 
     def snapshot(self) -> bytes:
-        """Everything the query remembers, in one blob."""
-        meta = {
-            "plan_id": self.plan.plan_id,
-            "clock_us": self._clock_us,
-            "arrivals": self._arrivals,
-            "finished": self._finished,
-            "time_sources": dict(self._inputs.time_sources),
-        }
-        chain = pa.RecordBatch.from_arrays([pa.array([self._chain.snapshot()], pa.large_binary())], ["chain"])
-        return blob.pack(blob.State(meta, {"chain": chain}))
+        """Everything the query remembers, in one blob: the state entries that Spark would store, and more."""
+        self._chain.save(self._entries)
+        remembered = _Remembered(
+            self.plan.plan_id, self._clock_us, self._arrivals, self._finished, dict(self._inputs.time_sources)
+        )
+        stored = self._entries.merged()
+        table = pa.RecordBatch.from_arrays(
+            [pa.array(stored.keys(), pa.string()), pa.array(stored.values(), pa.large_binary())], ["entry", "data"]
+        )
+        return blob.pack(blob.State(encode_record(remembered), {"entries": table}))
 
     @classmethod
     def restore(cls, data: bytes, sql: str, **arguments: object) -> Harness:
@@ -191,16 +205,19 @@ class Harness:
         return harness
 
     def _load(self, state: blob.State) -> None:
-        if state.meta["plan_id"] != self.plan.plan_id:
+        remembered = decode_record(_Remembered, state.meta)
+        if remembered.plan_id != self.plan.plan_id:
             raise StateError(
                 "STATE_OTHER_QUERY",
-                f"the snapshot is of plan {state.meta['plan_id']}, this query is plan {self.plan.plan_id}",
+                f"the snapshot is of plan {remembered.plan_id}, this query is plan {self.plan.plan_id}",
                 "restore with the query of the snapshot",
             )
-        self._clock_us, self._arrivals = int(str(state.meta["clock_us"])), int(str(state.meta["arrivals"]))
-        self._finished = bool(state.meta["finished"])
-        self._inputs.time_sources.update(state.meta["time_sources"])  # type: ignore[call-overload]
-        self._chain.restore(state.batches["chain"].column(0)[0].as_py())
+        self._clock_us, self._arrivals = remembered.clock_us, remembered.arrivals
+        self._finished = remembered.finished
+        self._inputs.time_sources.update(remembered.time_sources)
+        names, contents = (column.to_pylist() for column in state.batches["entries"].columns)
+        self._entries = EntryMap(dict(zip(names, contents, strict=True)))
+        self._chain.load(self._entries)
 
     def _open_chain(self) -> Chain:
         if self._finished:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import (
     BatchEnd,
@@ -22,6 +21,7 @@ from windowpane.core.frames import (
     Watermark,
     WindowRows,
 )
+from windowpane.core.state import HEADER, Header, StateEntries, Times
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,6 @@ class Operator:
         """Rows held whose fate is not decided yet."""
         return 0
 
-    def state(self) -> blob.State:
-        """Everything that must survive a restart, besides clock and watermark."""
-        return blob.State()
-
-    def load(self, state: blob.State) -> None:
-        """Take up what `state` gave."""
-
     def open_count(self) -> int:
         """Windows of single groups (sessions, pending triggers) that are open, for people who wonder why nothing
         comes out.
@@ -144,31 +137,33 @@ class Operator:
 
     def holdings(self) -> list[Holding]:
         """What is kept, one item per window or pane where state is kept so."""
-        batches = self.state().batches.items()
-        return [Holding(name, batch.num_rows, batch.nbytes) for name, batch in batches if batch.num_rows]
+        tables = self.header().tables.items()
+        return [Holding(name, table.num_rows, table.nbytes) for name, table in tables if table.num_rows]
 
-    def changed_entries(self) -> dict[str, bytes | None]:
-        """For a host that keeps state by named entries: those that changed since the last call, None to remove one."""
-        return {"": self.snapshot()}
+    def header(self) -> Header:
+        """The small part of the state. Operators with much state keep the rest in entries of their own."""
+        return Header()
 
-    def load_entries(self, entries: dict[str, bytes]) -> None:
-        """Take up all entries that were written."""
-        self.restore(entries[""])
+    def load_header(self, header: Header) -> None:
+        """Take up what `header` gave, when clock and watermark are already set."""
 
-    def snapshot(self) -> bytes:
-        inner = self.state()
-        meta = {"clock_us": self.clock_us, "watermark_us": self.watermark_us, "own": dict(inner.meta)}
-        return blob.pack(blob.State(meta, inner.batches))
+    def save(self, entries: StateEntries) -> None:
+        """Write what has changed since `load` or the last `save`. The host calls this after every micro-batch."""
+        entries.write(HEADER, self.header().pack(Times(self.clock_us, self.watermark_us)))
 
-    def restore(self, data: bytes) -> None:
-        """Become what the operator was when `snapshot` gave `data`."""
-        outer = blob.unpack(data)
-        self.clock_us = int(str(outer.meta["clock_us"]))
-        watermark = outer.meta["watermark_us"]
-        self.watermark_us = None if watermark is None else int(str(watermark))
-        own = outer.meta["own"]
-        assert isinstance(own, dict)
-        self.load(blob.State(own, outer.batches))
+    def load(self, entries: StateEntries) -> None:
+        """Take up what earlier calls of `save` wrote. The host calls this before the first frame.
+
+        The operator may keep `entries` and read from them later in the micro-batch.
+        """
+        self.read_header(entries)
+
+    def read_header(self, entries: StateEntries) -> Header:
+        """Take up the header alone."""
+        times, header = Header.unpack(entries.read(HEADER))
+        self.clock_us, self.watermark_us = times.clock_us, times.watermark_us
+        self.load_header(header)
+        return header
 
 
 def emission_schema(operators: Sequence[Operator], rows: pa.Schema) -> pa.Schema:

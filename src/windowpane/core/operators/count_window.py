@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windowpane.core import blob
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.state import Header
 from windowpane.core.windows import Count
 from windowpane.core.windows.ranges import expand
 
@@ -112,12 +112,12 @@ class CountWindow(Operator):
         low, high = self._numbers(sequence[groups.offsets[:-1]], sequence[groups.offsets[1:] - 1], incomplete=True)
         return int((high - low).sum())
 
-    def state(self) -> blob.State:
-        return blob.State({}, self._rows.batches("rows") | self._totals.batches("totals"))
+    def header(self) -> Header:
+        return Header(tables=self._rows.tables("rows") | self._totals.tables("totals"))
 
-    def load(self, state: blob.State) -> None:
-        self._rows.replace(state.batches.get("rows"))
-        self._totals.replace(state.batches.get("totals"))
+    def load_header(self, header: Header) -> None:
+        self._rows.replace(header.tables.get("rows"))
+        self._totals.replace(header.tables.get("totals"))
 
 
 def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Frame:

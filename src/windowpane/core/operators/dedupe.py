@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windowpane.core import blob, side
 from windowpane.core import columns as c
+from windowpane.core import side
 from windowpane.core.frames import BatchEnd, Frame, Rows, SideRows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import RowBuffer, concat, int64s, select
 from windowpane.core.side import Key
+from windowpane.core.state import Header
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -79,8 +80,8 @@ class Dedupe(Operator):
             self._seen.replace(select(seen, needed) if needed.any() else None)
         return [frame]
 
-    def state(self) -> blob.State:
-        return blob.State({}, self._seen.batches("seen"))
+    def header(self) -> Header:
+        return Header(tables=self._seen.tables("seen"))
 
-    def load(self, state: blob.State) -> None:
-        self._seen.replace(state.batches.get("seen"))
+    def load_header(self, header: Header) -> None:
+        self._seen.replace(header.tables.get("seen"))

@@ -6,16 +6,23 @@ After it, where rows are judged one by one, a gate for late rows.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core import blob, side
 from windowpane.core import columns as c
+from windowpane.core import side
 from windowpane.core.frames import Frame, Progress, Rows, SideRows, TriggerTimes, Watermark
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import Bools, Int64s, flags, int64s, select
 from windowpane.core.side import Key
+from windowpane.core.state import Header
+
+
+@dataclass(frozen=True)
+class _Counted:
+    future_rows: int
 
 
 class Intake(Operator):
@@ -94,11 +101,11 @@ class Intake(Operator):
         self.future_rows += int(far.sum())
         return ts, ~far if moving is None else moving & ~far
 
-    def state(self) -> blob.State:
-        return blob.State({"future_rows": self.future_rows})
+    def header(self) -> Header:
+        return Header.of(_Counted(self.future_rows))
 
-    def load(self, state: blob.State) -> None:
-        self.future_rows = int(str(state.meta["future_rows"]))
+    def load_header(self, header: Header) -> None:
+        self.future_rows = header.read(_Counted).future_rows
 
 
 class ProcessTimeIntake(Intake):

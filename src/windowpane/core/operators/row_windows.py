@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windowpane.core import blob, side
 from windowpane.core import columns as c
+from windowpane.core import side
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRows, WindowRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.session_aggregation import SessionPlan
+from windowpane.core.operators.sessions import SessionPlan
 from windowpane.core.rows import RowBuffer, int64s, select, take
+from windowpane.core.state import Header
 from windowpane.core.windows.ranges import arithmetic_runs
 from windowpane.core.windows.session import Segments, segment
 
@@ -42,6 +44,16 @@ def window_rows_schema(given: pa.Schema, extra: Sequence[str] = ()) -> pa.Schema
     """Schema of `window_rows` for rows of schema `given` and the columns `extra`."""
     none = np.zeros(0, np.int64)
     return window_rows(empty_batch(given), none, none, (none, none), dict.fromkeys(extra, none)).batch.schema
+
+
+@dataclass(frozen=True)
+class _Closed:
+    closed_us: int | None
+
+
+@dataclass(frozen=True)
+class _Judged:
+    judged_us: int | None
 
 
 class AlignedRowWindow(AlignedIntake):
@@ -106,13 +118,12 @@ class AlignedRowWindow(AlignedIntake):
             keys = keys[~self.plan.closed(keys, self._closed_us)]
         return arithmetic_runs(keys, self._windows.key_step)
 
-    def state(self) -> blob.State:
-        return blob.State({"closed_us": self._closed_us}, self._rows.batches("rows"))
+    def header(self) -> Header:
+        return Header.of(_Closed(self._closed_us), self._rows.tables("rows"))
 
-    def load(self, state: blob.State) -> None:
-        closed_us = state.meta["closed_us"]
-        self._closed_us = closed_us if isinstance(closed_us, int) else None
-        self._rows.replace(state.batches.get("rows"))
+    def load_header(self, header: Header) -> None:
+        self._closed_us = header.read(_Closed).closed_us
+        self._rows.replace(header.tables.get("rows"))
 
 
 class SessionRowWindow(Operator):
@@ -195,10 +206,9 @@ class SessionRowWindow(Operator):
         rows = self._open.rows()
         return 0 if rows is None else self._segments(rows).groups.count
 
-    def state(self) -> blob.State:
-        return blob.State({"judged_us": self._judged_us}, self._open.batches("open"))
+    def header(self) -> Header:
+        return Header.of(_Judged(self._judged_us), self._open.tables("open"))
 
-    def load(self, state: blob.State) -> None:
-        judged = state.meta["judged_us"]
-        self._judged_us = judged if isinstance(judged, int) else None
-        self._open.replace(state.batches.get("open"))
+    def load_header(self, header: Header) -> None:
+        self._judged_us = header.read(_Judged).judged_us
+        self._open.replace(header.tables.get("open"))

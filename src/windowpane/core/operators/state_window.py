@@ -8,19 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windowpane.core import blob
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.count_window import ranges_schema, rows_of_ranges
 from windowpane.core.rows import RowBuffer, flags, select, take
+from windowpane.core.state import Header
 from windowpane.core.windows import State
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-_OLD_EMIT = "_close"
 
 
 class StateWindow(Operator):
@@ -132,20 +130,11 @@ class StateWindow(Operator):
         rows = self._open.rows()
         return 0 if rows is None else self._partitions(rows).count
 
-    def state(self) -> blob.State:
-        return blob.State({}, self._open.batches("open"))
+    def header(self) -> Header:
+        return Header(tables=self._open.tables("open"))
 
-    def load(self, state: blob.State) -> None:
-        rows = state.batches.get("open")
-        self._open.replace(None if rows is None else _with_current_names(rows))
-
-
-def _with_current_names(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of older state, in which the EMIT condition is called `_close` and may also be present as `_emit`."""
-    names = rows.schema.names
-    if c.EMIT in names:
-        return rows.drop_columns([name for name in names if name == _OLD_EMIT])
-    return rows.rename_columns([c.EMIT if name == _OLD_EMIT else name for name in names])
+    def load_header(self, header: Header) -> None:
+        self._open.replace(header.tables.get("open"))
 
 
 def _next_true(mask: Bools) -> Int64s:

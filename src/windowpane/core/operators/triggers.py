@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windowpane.core import blob
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, TriggerTimes
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.base import Operator
+from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.rows import RowBuffer, flags, int64s, select
 from windowpane.core.segments import SegmentedRows
 from windowpane.core.side import Key
+from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import Sliding
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
@@ -47,6 +47,12 @@ class Triggers:
 def kept_columns(rows: pa.Schema) -> list[str]:
     """Columns of the rows that windows are made of."""
     return [name for name in rows.names if name not in (c.SOURCE_PARTITION, c.EVENT)]
+
+
+@dataclass(frozen=True)
+class _Fired:
+    fired_us: int | None
+    dead: int
 
 
 class SlidingOperator(Operator):
@@ -171,35 +177,24 @@ class SlidingOperator(Operator):
         rows = self._rows.rows()
         return 0 if rows is None else int(self._waiting(rows).sum())
 
-    def state(self) -> blob.State:
+    def holdings(self) -> list[Holding]:
         rows = self._rows.rows()
-        kept = {} if rows is None else {"rows": rows}
-        return blob.State({"fired_us": self._fired_us}, kept | self._told.batches("told"))
+        kept = [] if rows is None else [Holding("rows", rows.num_rows, rows.nbytes)]
+        return kept + super().holdings()
 
-    def load(self, state: blob.State) -> None:
-        self._take_up(state)
-        self._rows = SegmentedRows()
-        if "rows" in state.batches:
-            self._rows.append(state.batches["rows"])
+    def header(self) -> Header:
+        return Header.of(_Fired(self._fired_us, self._rows.dead), self._told.tables("told"))
 
-    def _take_up(self, state: blob.State) -> None:
-        fired_us = state.meta["fired_us"]
-        self._fired_us, self._fresh = fired_us if isinstance(fired_us, int) else None, 0
-        self._told.replace(state.batches.get("told"))
+    def load_header(self, header: Header) -> None:
+        self._fired_us, self._fresh = header.read(_Fired).fired_us, 0
+        self._told.replace(header.tables.get("told"))
 
-    def changed_entries(self) -> dict[str, bytes | None]:
-        """Besides the rows, an entry for all that is small."""
-        small = {"fired_us": self._fired_us, "clock_us": self.clock_us, "watermark_us": self.watermark_us}
-        segments, dead = self._rows.changed_entries(), self._rows.dead
-        return {"": blob.pack(blob.State(small | {"dead": dead}, self._told.batches("told"))), **segments}
+    def save(self, entries: StateEntries) -> None:
+        self._rows.save(entries)
+        super().save(entries)
 
-    def load_entries(self, entries: dict[str, bytes]) -> None:
-        own = blob.unpack(entries[""])
-        watermark_us = own.meta["watermark_us"]
-        self.clock_us = int(str(own.meta["clock_us"]))
-        self.watermark_us = watermark_us if isinstance(watermark_us, int) else None
-        self._take_up(own)
-        self._rows.load_entries({name: data for name, data in entries.items() if name}, int(str(own.meta["dead"])))
+    def load(self, entries: StateEntries) -> None:
+        self._rows.load(entries, self.read_header(entries).read(_Fired).dead)
 
 
 def _epochs(at_us: Int64s, groups: Groups) -> Int64s:

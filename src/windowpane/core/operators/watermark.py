@@ -6,16 +6,24 @@ Rows go first, then the watermark that covers them.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core import blob
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Frame, Progress, Rows, TriggerTimes, Watermark
 from windowpane.core.operators.base import Operator
 from windowpane.core.rows import RowBuffer, in_time_order, int64s, select
-from windowpane.core.watermark import ShardWatermark
+from windowpane.core.state import Header
+from windowpane.core.watermark import PartitionWatermark
+
+
+@dataclass(frozen=True)
+class _Progress:
+    maxima: dict[str, int]
+    last_seen: dict[str, int]
+    watermarks_emitted: int
 
 
 class EventtimeWatermark(Operator):
@@ -35,7 +43,7 @@ class EventtimeWatermark(Operator):
         data_driven: bool = True,
     ) -> None:
         super().__init__()
-        self.tracker = ShardWatermark(lag_us, tuple(streams), idle_timeout_us)
+        self.tracker = PartitionWatermark(lag_us, tuple(streams), idle_timeout_us)
         self.ordered, self.data_driven = ordered, data_driven
         self.watermarks_emitted = 0
         self._held, self._held_triggers = RowBuffer(), RowBuffer()
@@ -88,22 +96,17 @@ class EventtimeWatermark(Operator):
         released: list[Frame] = [] if rows is None else [Rows(rows)]
         return released if triggers is None else [*released, TriggerTimes(triggers)]
 
-    def state(self) -> blob.State:
-        meta = {
-            "maxima": self.tracker.maxima,
-            "last_seen": self.tracker.last_seen,
-            "watermarks_emitted": self.watermarks_emitted,
-        }
-        return blob.State(meta, self._held.batches("held") | self._held_triggers.batches("held_triggers"))
+    def header(self) -> Header:
+        progress = _Progress(self.tracker.maxima, self.tracker.last_seen, self.watermarks_emitted)
+        return Header.of(progress, self._held.tables("held") | self._held_triggers.tables("held_triggers"))
 
-    def load(self, state: blob.State) -> None:
-        meta = state.meta
+    def load_header(self, header: Header) -> None:
+        progress = header.read(_Progress)
         self.tracker.watermark_us = self.watermark_us
-        self.tracker.maxima = dict(meta["maxima"])  # type: ignore[call-overload]  # JSON object
-        self.tracker.last_seen = dict(meta["last_seen"])  # type: ignore[call-overload]
-        self.watermarks_emitted = int(str(meta["watermarks_emitted"]))
-        self._held.replace(state.batches.get("held"))
-        self._held_triggers.replace(state.batches.get("held_triggers"))
+        self.tracker.maxima, self.tracker.last_seen = dict(progress.maxima), dict(progress.last_seen)
+        self.watermarks_emitted = progress.watermarks_emitted
+        self._held.replace(header.tables.get("held"))
+        self._held_triggers.replace(header.tables.get("held_triggers"))
 
 
 def _taken(buffer: RowBuffer, until_us: int | None) -> pa.RecordBatch | None:

@@ -1,7 +1,6 @@
-"""Streaming aggregation over sessions in two halves.
+"""The second half of aggregation over sessions: merges small sessions with the open ones, closes and emits them.
 
-The partial half folds rows into small sessions; the merge half joins them with the open ones, and decides on rows that
-are late unless an open session takes them in.
+It also decides on rows that are late unless an open session takes them in.
 """
 
 from __future__ import annotations
@@ -12,89 +11,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from windowpane.core import blob, side
 from windowpane.core import columns as c
+from windowpane.core import side
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.emission import EmitPolicy
-from windowpane.core.frames import BatchEnd, ControlSignal, Frame, MaybeLateRows, Partials, Rows, SideRows
-from windowpane.core.groups import Groups, group_rows
+from windowpane.core.frames import BatchEnd, ControlSignal, Frame, MaybeLateRows, Partials, SideRows
+from windowpane.core.groups import Groups
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit, result_schema
+from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member, fold_sessions
 from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.side import Key
-from windowpane.core.windows.session import Segments, Session, segment
+from windowpane.core.state import Header
+from windowpane.core.windows.session import Segments, segment
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-LEADING = [c.SESSION_START, c.SESSION_LAST]
 BOOKED = [*LEADING, c.EPOCH, c.PENDING]
-"""Leading columns of an open session: bounds, emissions so far, and whether a change waits to be emitted."""
+"""Leading columns of an open session: bounds, emissions so far, and whether an update is pending."""
 
 
 @dataclass(frozen=True)
-class SessionPlan:
-    """What both halves must agree on."""
-
-    spec: Session
-    keys: tuple[Key, ...]
-    allowed_lateness_us: int = 0
-
-    @property
-    def gap_us(self) -> int:
-        return self.spec.gap_us
-
-    @property
-    def key_names(self) -> list[str]:
-        return [key.name for key in self.keys]
-
-    def closed(self, last: Int64s, watermark_us: int | None) -> Bools:
-        """Which sessions, by their last instant, the watermark has closed."""
-        if watermark_us is None:
-            return np.zeros(len(last), bool)
-        return self.spec.closed(last, watermark_us - self.allowed_lateness_us)
-
-    def grouped(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
-        return group_rows([rows.column(name) for name in self.key_names], rows.num_rows)
-
-
-class PartialSessionAggregation(Operator):
-    """Rows in, sessions of this micro-batch out. Rows that would be late alone go on as they are."""
-
-    def __init__(self, plan: SessionPlan, aggregator: Aggregator) -> None:
-        super().__init__()
-        self.plan, self._aggregator = plan, aggregator
-        self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
-
-    def on_rows(self, frame: Rows) -> list[Frame]:
-        maybe_late = self.plan.closed(int64s(frame.batch, c.EVENT_TIME), self.watermark_us)
-        frames: list[Frame] = []
-        if maybe_late.any():
-            frames.append(MaybeLateRows(select(frame.batch, maybe_late)))
-        rows = select(frame.batch, ~maybe_late)
-        if rows.num_rows:
-            self.counts.aggregated += rows.num_rows
-            frames.append(Partials(self._fold(rows)))
-        return frames
-
-    def _fold(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        ts = int64s(rows, c.EVENT_TIME)
-        found = segment(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
-        return fold_sessions(self._aggregator, rows, found)
-
-
-def fold_sessions(aggregator: Aggregator, rows: pa.RecordBatch, found: Segments) -> pa.RecordBatch:
-    """Rows to one state per session."""
-    heads = [pa.array(found.first), pa.array(found.last)]
-    heads += [rows.column(key).take(pa.array(_any_member(found.groups))) for key in aggregator.keys]
-    return aggregator.fold_groups(rows, found.groups, heads, LEADING)
-
-
-def _any_member(groups: Groups) -> Int64s:
-    """Some element of each group."""
-    members = np.zeros(groups.count, np.int64)
-    members[groups.ids] = np.arange(len(groups.ids))
-    return members
+class _Judged:
+    judged_us: int | None
+    last_update_us: int | None
 
 
 class MergeSessionAggregation(Operator):
@@ -169,12 +109,12 @@ class MergeSessionAggregation(Operator):
         np.maximum.at(epochs, found.groups.ids, int64s(whole, c.EPOCH))
         np.maximum.at(pending, found.groups.ids, int64s(whole, c.PENDING))
         heads = [pa.array(column) for column in (found.first, found.last, epochs, pending)]
-        member = pa.array(_any_member(found.groups))
+        member = pa.array(any_member(found.groups))
         heads += [whole.column(name).take(member) for name in self.plan.key_names]
         return self._aggregator.merge_groups(whole, found.groups, heads, BOOKED)
 
     def _part_late(self, maybe_late: pa.RecordBatch, found: Segments, too_late: Bools) -> list[Frame]:
-        """MaybeLateRows are the last elements of the joined batch, in their own order."""
+        """Rows that may be late are the last elements of the joined batch, in their own order."""
         sessions = found.groups.ids[len(found.groups.ids) - maybe_late.num_rows :]
         late = too_late[sessions]
         self.counts.late += int(late.sum())
@@ -228,18 +168,17 @@ class MergeSessionAggregation(Operator):
         end_us = int(last) + self.plan.gap_us
         return [Holding("sessions", self._open.num_rows, self._open.nbytes, int(first), end_us)]
 
-    def state(self) -> blob.State:
-        meta = {"judged_us": self._judged_us, "last_update_us": self._last_update_us}
-        return blob.State(meta, {} if self._open is None else {"open": self._open})
+    def header(self) -> Header:
+        scalars = _Judged(self._judged_us, self._last_update_us)
+        return Header.of(scalars, {} if self._open is None else {"open": self._open})
 
-    def load(self, state: blob.State) -> None:
-        judged, last = state.meta["judged_us"], state.meta["last_update_us"]
-        self._judged_us = judged if isinstance(judged, int) else None
-        self._last_update_us = last if isinstance(last, int) else None
-        self._open = state.batches.get("open")
+    def load_header(self, header: Header) -> None:
+        judged = header.read(_Judged)
+        self._judged_us, self._last_update_us = judged.judged_us, judged.last_update_us
+        self._open = header.tables.get("open")
 
 
 def _booked(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A fresh session has been emitted never, and waits."""
+    """New sessions start at epoch 0 with a pending update."""
     zeros, ones = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.int64)
     return batch.add_column(2, c.EPOCH, pa.array(zeros)).add_column(3, c.PENDING, pa.array(ones))

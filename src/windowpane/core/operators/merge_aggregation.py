@@ -1,0 +1,200 @@
+"""The second half of aggregation over aligned windows: keeps accumulators per pane, closes windows, emits results.
+
+It may run behind a shuffle. `partial_aggregation.py` is the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.aggregation import Aggregator
+from windowpane.core.emission import EmissionLog, EmitPolicy
+from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials
+from windowpane.core.groups import group_rows
+from windowpane.core.operators.aligned import AlignedPlan
+from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.results import emit, result_schema
+from windowpane.core.panes import Panes
+from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.state import Header, StateEntries
+from windowpane.core.windows.ranges import arithmetic_runs
+from windowpane.core.windows.two_stacks import TwoStacks
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Closed:
+    closed_us: int | None
+    last_us: int | None
+    """When updates were last emitted."""
+
+
+class MergeAggregation(Operator):
+    """Partial accumulators in, results out. State is O(groups) per pane."""
+
+    def __init__(self, plan: AlignedPlan, aggregator: Aggregator, emit_policy: EmitPolicy) -> None:
+        super().__init__()
+        self.plan, self._aggregator, self._windows = plan, aggregator, plan.windows
+        self._incoming: list[pa.RecordBatch] = []
+        self._panes = Panes(aggregator.merge)
+        self._stacks = TwoStacks(aggregator.merge)
+        self._log = EmissionLog(plan.key_names, emit_policy)
+        self._updates = emit_policy.updates
+        self._closed_us: int | None = None
+        """The watermark up to which windows have been closed."""
+
+    def output_schema(self, given: pa.Schema) -> pa.Schema:
+        return result_schema(self, self._aggregator, self.plan.keys)
+
+    def on_partials(self, frame: Partials) -> list[Frame]:
+        self._incoming.append(frame.batch)
+        return []
+
+    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+        self._take_in()
+        frames = [] if self.watermark_us is None else self._close_through(self.watermark_us)
+        if self._log.due(self.clock_us):
+            frames += self._emit_updates()
+        return [*frames, frame]
+
+    def on_end(self) -> list[Frame]:
+        self._take_in()
+        frames = self._emit_windows(self.open_windows())
+        self._panes.clear()
+        return [*frames, ControlSignal.END]
+
+    def open_windows(self) -> Int64s:
+        """Keys of the windows that have rows and are not closed, sorted."""
+        panes = np.array(self._panes.starts(), np.int64)
+        if not len(panes):
+            return panes
+        keys = panes if self.plan.whole_windows else np.unique(self._windows.windows_of(panes)[1])
+        return keys if self._closed_us is None else keys[~self.plan.closed(keys, self._closed_us)]
+
+    def _take_in(self) -> None:
+        """Put the micro-batch's partials into their panes."""
+        if not self._incoming:
+            return
+        merged = self._aggregator.merge(self._incoming, [c.PANE])
+        self._incoming = []
+        panes = int64s(merged, c.PANE)
+        order = np.argsort(panes, kind="stable")
+        merged, panes = take(merged, order), panes[order]
+        bounds = np.flatnonzero(np.concatenate([[True], panes[1:] != panes[:-1], [True]]))
+        content = merged.drop_columns([c.PANE])
+        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            self._stacks.touch(int(panes[low]))
+            self._panes.append(int(panes[low]), content.slice(low, high - low))
+        if self._updates:
+            self._note_changes(merged, panes)
+
+    def _note_changes(self, merged: pa.RecordBatch, panes: Int64s) -> None:
+        positions, keys = np.arange(len(panes)), panes
+        if self.plan.shared_panes:
+            positions, keys = self._windows.windows_of(panes)
+        if self._closed_us is not None:
+            still_open = ~self.plan.closed(keys, self._closed_us)
+            positions, keys = positions[still_open], keys[still_open]
+        changed = take(merged, positions).append_column(c.WINDOW_KEY, pa.array(keys))
+        self._log.note(changed)
+
+    def _close_through(self, watermark_us: int) -> list[Frame]:
+        """Emit every window that the watermark has closed since last time, and drop panes no open window needs."""
+        keys = self.open_windows()
+        keys = keys[self.plan.closed(keys, watermark_us)]
+        frames = self._emit_windows(keys)
+        self._log.forget(keys)
+        self._closed_us = watermark_us
+        panes = np.array(self._panes.starts(), np.int64)
+        last = self._windows.last_key(panes) if self.plan.shared_panes else panes
+        for pane in panes[self.plan.closed(last, watermark_us)].tolist():
+            self._panes.drop(pane)
+        return frames
+
+    def _window_states(self, keys: Int64s) -> pa.RecordBatch:
+        """The states of the windows, whose keys are sorted, with their keys in front."""
+        if self.plan.whole_windows:
+            parts = [[self._panes.state(key)] for key in keys.tolist()]
+        else:
+            starts = self._panes.starts()
+            bounds = zip(*(bound.tolist() for bound in self._windows.bounds(keys)), strict=True)
+            parts = [self._stacks.query(low, high, self._panes.state, starts) for low, high in bounds]
+        whole = concat(part for window in parts for part in window)
+        assert whole is not None
+        windows = np.repeat(np.arange(len(keys)), [sum(part.num_rows for part in window) for window in parts])
+        if max(map(len, parts)) > 1:
+            return self._merge_windows(whole, keys, windows)
+        schema = self._aggregator.state_schema([c.WINDOW_KEY])
+        return pa.RecordBatch.from_arrays([pa.array(keys[windows]), *whole.columns], schema=schema)
+
+    def _merge_windows(self, parts: pa.RecordBatch, keys: Int64s, windows: Int64s) -> pa.RecordBatch:
+        """`windows` has the number of the window in `keys` that each part is of, which does not decrease."""
+        columns = [parts.column(name) for name in self.plan.key_names]
+        groups, first = group_rows([pa.array(windows), *columns], parts.num_rows)
+        heads = [pa.array(keys[windows[first]]), *(column.take(pa.array(first)) for column in columns)]
+        return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_KEY])
+
+    def _emit_windows(self, keys: Int64s) -> list[Frame]:
+        return self._emit_states(self._window_states(keys), final=True) if len(keys) else []
+
+    def _emit_updates(self) -> list[Frame]:
+        pending = self._log.take_pending(self.clock_us)
+        if pending is None or not pending.num_rows:
+            return []
+        states = self._window_states(np.unique(int64s(pending, c.WINDOW_KEY)))
+        return self._emit_states(_semi_join(states, pending, [c.WINDOW_KEY, *self.plan.key_names]), final=False)
+
+    def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:
+        start, end = self._windows.bounds(int64s(states, c.WINDOW_KEY))
+        epochs = self._log.next_epochs(states) if self._updates else np.ones(states.num_rows, np.int64)
+        return emit(
+            self, self._aggregator, states, self.plan.keys, start=start, end=end, epochs=epochs, final=final
+        )  # fmt: skip
+
+    def open_runs(self) -> list[list[int]]:
+        return arithmetic_runs(self.open_windows(), self._windows.key_step)
+
+    def holdings(self) -> list[Holding]:
+        """Panes or windows, in order of time."""
+        what = "window" if self.plan.whole_windows else "pane"
+        return [self._holding(what, pane, self._panes.state(pane)) for pane in self._panes.starts()]
+
+    def _holding(self, what: str, pane: int, state: pa.RecordBatch) -> Holding:
+        if self.plan.whole_windows:
+            start, end = (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
+        else:
+            start, end = pane, self._windows.pane_end(pane)
+        return Holding(what, state.num_rows, state.nbytes, start, end)
+
+    def header(self) -> Header:
+        return Header.of(_Closed(self._closed_us, self._log.last_us), self._log.tables())
+
+    def load_header(self, header: Header) -> None:
+        closed = header.read(_Closed)
+        self._closed_us = closed.closed_us
+        self._log.load(closed.last_us, header.tables)
+
+    def save(self, entries: StateEntries) -> None:
+        super().save(entries)
+        self._panes.save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        super().load(entries)
+        self._panes.load(entries)
+
+
+def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The rows of `states` whose `names` occur in `chosen`."""
+    both = concat([chosen.select(names), states.select(names)])
+    assert both is not None
+    groups, _ = group_rows([both.column(name) for name in names], both.num_rows)
+    wanted = np.zeros(groups.count, bool)
+    wanted[groups.ids[: chosen.num_rows]] = True
+    return select(states, wanted[groups.ids[chosen.num_rows :]])

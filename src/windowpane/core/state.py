@@ -1,0 +1,140 @@
+"""State between micro-batches. Operators keep named entries in their host, and write only those that changed.
+
+The host decides where entries live: in Spark's map state, or in a dict for the harness and for tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from windowpane.core import blob
+from windowpane.core import columns as c
+from windowpane.core.metadata import Kind, Record, decode_record, encode_record
+
+HEADER = ""
+"""The name of the entry that every operator has."""
+_OLD_EMIT = "_close"
+
+
+class StateEntries(Protocol):
+    """The entries of one operator."""
+
+    def names(self) -> Collection[str]:
+        """The names of all entries. Reads none of them."""
+
+    def read(self, name: str) -> bytes:
+        """The content of an entry. Operators may read entries at any time during the micro-batch."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Create or replace an entry."""
+
+    def remove(self, name: str) -> None:
+        """Remove an entry, if it exists."""
+
+
+class EntryMap:
+    """Entries over those that a host has stored. Changes are kept apart until the host takes them."""
+
+    def __init__(self, stored: Mapping[str, bytes]) -> None:
+        self._stored = stored
+        self.changes: dict[str, bytes | None] = {}
+        """New contents by name, None for stored entries that are removed."""
+
+    def names(self) -> Collection[str]:
+        kept = [name for name in self._stored if name not in self.changes]
+        return kept + [name for name, data in self.changes.items() if data is not None]
+
+    def read(self, name: str) -> bytes:
+        data = self.changes.get(name, self._stored.get(name))
+        if data is None:
+            raise KeyError(name)
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        self.changes[name] = data
+
+    def remove(self, name: str) -> None:
+        self.changes.pop(name, None)
+        if name in self._stored:
+            self.changes[name] = None
+
+    def of_operator(self, number: int) -> StateEntries:
+        """The entries of one operator, by its position among those that share the state."""
+        return _Part(self, f"{number}/")
+
+    def merged(self) -> dict[str, bytes]:
+        """The stored entries with the changes applied."""
+        return {name: self.read(name) for name in self.names()}
+
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return sum(len(self.read(name)) for name in self.names())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Entries whose names begin with a prefix, which operators do not see."""
+
+    whole: EntryMap
+    prefix: str
+
+    def names(self) -> Collection[str]:
+        return [name.removeprefix(self.prefix) for name in self.whole.names() if name.startswith(self.prefix)]
+
+    def read(self, name: str) -> bytes:
+        return self.whole.read(self.prefix + name)
+
+    def write(self, name: str, data: bytes) -> None:
+        self.whole.write(self.prefix + name, data)
+
+    def remove(self, name: str) -> None:
+        self.whole.remove(self.prefix + name)
+
+
+@dataclass(frozen=True)
+class Times:
+    """What every operator remembers of time."""
+
+    clock_us: int
+    watermark_us: int | None
+
+
+@dataclass(frozen=True)
+class Header:
+    """The small part of an operator's state, written in every micro-batch: scalars by name, and tables."""
+
+    scalars: Mapping[str, object] = field(default_factory=dict)
+    tables: Mapping[str, pa.RecordBatch] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scalars: Record, tables: Mapping[str, pa.RecordBatch] | None = None) -> Header:
+        return cls(encode_record(scalars), tables or {})
+
+    def read(self, kind: type[Kind]) -> Kind:
+        """The scalars that `of` was given; StateError if the stored ones have other types."""
+        return decode_record(kind, self.scalars)
+
+    def pack(self, times: Times) -> bytes:
+        return blob.pack(blob.State(encode_record(times) | {"own": dict(self.scalars)}, self.tables))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> tuple[Times, Header]:
+        """What `pack` was given. In older state, some operators have their scalars beside the times."""
+        stored = blob.unpack(data)
+        own = stored.meta.get("own", stored.meta)
+        tables = {name: _with_current_names(table) for name, table in stored.batches.items()}
+        return decode_record(Times, stored.meta), cls(own if isinstance(own, dict) else {}, tables)
+
+
+def _with_current_names(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """In older state, the EMIT condition of a state window is called `_close`, and may be stored as `_emit` too."""
+    names = rows.schema.names
+    if _OLD_EMIT not in names:
+        return rows
+    if c.EMIT in names:
+        return rows.drop_columns([_OLD_EMIT])
+    return rows.rename_columns([c.EMIT if name == _OLD_EMIT else name for name in names])

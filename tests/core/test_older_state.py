@@ -1,0 +1,61 @@
+"""State of an older format (scalars beside the times, `_close` for `_emit`) is taken up, and the query goes on."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.staged import Layout, staged
+from windowpane.testing import Harness
+
+SECOND = 1_000_000
+STREAM = {"schema": "ts BIGINT, k STRING, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_us"}}
+OPTIONS = {"eventtime.enabled": True, "eventtime.late_tolerance": "3s", "max_future_skew": "off"}
+DEDUPE = {"dedupe": {"key": ["v"], "within": "20s"}}
+QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "tumbling": ("SELECT k, window_start, sum(v) AS s FROM s GROUP BY tumblingwindow('ss', 10), k EMIT ON UPDATE", {}),
+    "hopping": ("SELECT k, window_start, count(*) AS n FROM s GROUP BY hoppingwindow('ss', 10, 5), k", {}),
+    "quota": ("SELECT k, sum(v) AS s FROM s GROUP BY tumblingwindow('ss', 10), k", {"limits.max_groups": 2}),
+    "session": (
+        "SELECT k, max(v) AS m FROM s GROUP BY sessionwindow('ss', 4), k EMIT ON UPDATE",
+        {"allowed_lateness": "1s"},
+    ),
+    "session rows": ("SELECT k, median(v) AS m FROM s GROUP BY sessionwindow('ss', 4), k", {}),
+    "rows": ("SELECT k, v FROM s GROUP BY tumblingwindow('ss', 10)", {"allowed_lateness": "5s"}),
+    "sliding": ("SELECT k, sum(v) AS s FROM s GROUP BY slidingwindow('ss', 5, 3), k", {}),
+    "count": ("SELECT sum(v) AS s FROM s GROUP BY countwindow(4, 3) OVER (PARTITION BY k)", {}),
+    "state": ("SELECT sum(v) AS s FROM s GROUP BY statewindow(v > 60, v < 20) OVER (PARTITION BY k)", {}),
+    "dedupe": ("SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), k", DEDUPE),
+}
+STORED: dict[str, Any] = json.loads(gzip.decompress((Path(__file__).parent / "older_state.json.gz").read_bytes()))
+"""By query: the state entries of two shards after four steps of `rows_of`, in base64."""
+STEPS_BEFORE, STEPS = 4, 8
+
+
+def rows_of(step: int) -> list[dict[str, Any]]:
+    times = [step * 2 * SECOND + number * 37 % 7 * SECOND for number in range(12)]
+    return [{"ts": ts, "k": "abc"[number % 3], "v": (step * 31 + number * 17) % 97} for number, ts in enumerate(times)]
+
+
+def pushed(harness: Harness, steps: range) -> list[Any]:
+    found = [harness.push(rows_of(step), at=step * SECOND) for step in steps] + [harness.end()]
+    return [(step.rows, step.side, step.watermark, step.accounting.as_dict()) for step in found]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_goes_on_with_older_state(name: str) -> None:
+    sql, transform = QUERIES[name]
+    arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "transform": transform, "now": 0}
+    uninterrupted = staged(Layout(2), sql, **arguments)
+    wanted = pushed(uninterrupted, range(STEPS))
+    harness, older = staged(Layout(2), sql, **arguments), STORED[name]
+    chain: Any = harness._chain
+    chain.entries = [{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]
+    chain.watermark_us, chain._buffered = older["watermark_us"], older["buffered"]
+    harness._arrivals = chain._arrivals = older["arrivals"]
+    assert pushed(harness, range(STEPS_BEFORE, STEPS)) == wanted[STEPS_BEFORE:]
