@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from windowpane.core.groups import numpy_dtype
+from windowpane.core.physical import numpy_dtype
 from windowpane.errors import PlanError
 
 TypeTest: TypeAlias = Callable[[pa.DataType], bool]

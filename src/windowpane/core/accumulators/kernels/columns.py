@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.core.groups import Bools, Groups, Values, canonical_floats, numpy_dtype, physical, validity
+from windowpane.core.groups import Groups
+from windowpane.core.physical import Bools, Values, canonical_floats, numpy_dtype, physical, validity
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Float64s: TypeAlias = npt.NDArray[np.float64]
