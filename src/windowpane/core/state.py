@@ -62,9 +62,9 @@ class EntryMap:
         if name in self._stored:
             self.changes[name] = None
 
-    def of_operator(self, number: int) -> StateEntries:
-        """The entries of one operator, by its position among those that share the state."""
-        return _Part(self, f"{number}/")
+    def of_operator(self, key: str | int) -> StateEntries:
+        """The entries of one operator, by a key that no other operator of the state has."""
+        return _Part(self, f"{key}/")
 
     def merged(self) -> dict[str, bytes]:
         """The stored entries with the changes applied."""
