@@ -15,7 +15,7 @@ from windowpane.checkpoint.ledger import KEPT, Ledger
 from windowpane.durable import corrupt, read_object
 
 _VERSION = re.compile(r"v\d+")
-_GONE = "it is gone, and there is state beside it"
+_GONE = "it is missing, although the checkpoint has state"
 
 
 def last_id(log: Path) -> int:
@@ -54,14 +54,14 @@ def _check_entries(ledger: Ledger, committed: int) -> None:
     ids = ledger.batch_ids()
     last = ids[-1] if ids else -1
     if last < committed:
-        raise corrupt(ledger.path(committed), f"it is gone, and Spark has committed batch {committed}")
+        raise corrupt(ledger.path(committed), f"it is missing, although Spark has committed batch {committed}")
     if last > committed + 1:
-        reason = f"Spark's last commit is of batch {committed}, so that no entry after {committed + 1} can be there"
+        reason = f"Spark has committed batch {committed} only, so there cannot be an entry after batch {committed + 1}"
         raise corrupt(ledger.path(last), reason)
     there = set(ids)
     for batch_id in range(max(0, last - KEPT + 1), last):
         if batch_id not in there:
-            raise corrupt(ledger.path(batch_id), "it is gone, and later entries are there")
+            raise corrupt(ledger.path(batch_id), "it is missing, although later entries exist")
     for batch_id in {committed, last} - {-1}:
         ledger.read(batch_id)
 
@@ -92,11 +92,11 @@ def _log_lines(path: Path) -> list[Any]:
     try:
         version, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
         if not _VERSION.fullmatch(version):
-            raise corrupt(path, "no log of Spark")
+            raise corrupt(path, "not a Spark log")
         return [None if line == "-" else json.loads(line) for line in lines]
     except FileNotFoundError as gone:
         raise corrupt(path, _GONE) from gone
     except OSError as failed:
         raise corrupt(path, failed.strerror or failed) from failed
     except (ValueError, RecursionError) as broken:
-        raise corrupt(path, f"no log of Spark ({broken})") from broken
+        raise corrupt(path, f"not a Spark log ({broken})") from broken

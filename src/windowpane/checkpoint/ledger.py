@@ -97,7 +97,7 @@ class Ledger:
             where = ".".join(map(str, broken.errors()[0]["loc"]))
             raise corrupt(path, f"`{where}` is missing or of another type") from broken
         if entry.batch_id != batch_id:
-            raise corrupt(path, f"it is of batch {entry.batch_id}")
+            raise corrupt(path, f"it belongs to batch {entry.batch_id}")
         return entry
 
     def write(self, entry: Entry) -> None:

@@ -73,7 +73,7 @@ def _entries(path: Path) -> list[tuple[int, PlannedFile]]:
         read = [json.loads(line) for line in _lines(path) if line.startswith("{")]
         return [(int(each["batchId"]), PlannedFile(str(each["path"]), int(each["timestamp"]))) for each in read]
     except (ValueError, KeyError, TypeError, OSError) as broken:
-        raise corrupt(path, f"no log of Spark ({gist(broken)})") from broken
+        raise corrupt(path, f"not a Spark log ({gist(broken)})") from broken
 
 
 def _lines(path: Path) -> list[str]:

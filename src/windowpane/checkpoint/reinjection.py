@@ -96,7 +96,7 @@ class Reinjection:
         """Batches after this one were never committed: they come again."""
         for path in self.folder.glob("*/*.json"):
             if not path.stem.isdigit() or not path.is_file():
-                raise corrupt(path, "no file of rows that wait to be read again", "move it out of the checkpoint")
+                raise corrupt(path, "it holds no rows to be read again", "move it out of the checkpoint")
             if int(path.stem) > batch_id:
                 path.unlink()
 

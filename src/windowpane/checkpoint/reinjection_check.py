@@ -39,7 +39,7 @@ def _rows(path: Path) -> int:
     except OSError as failed:
         raise corrupt(path, failed.strerror or failed) from failed
     if rest or not lines or not all(_LINE.fullmatch(line) for line in lines):
-        raise corrupt(path, "no rows that wait to be read again")
+        raise corrupt(path, "it holds no rows to be read again")
     return len(lines)
 
 
