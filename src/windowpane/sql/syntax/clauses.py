@@ -7,11 +7,11 @@ from itertools import zip_longest
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from windowpane.core.windows import KINDS
 from windowpane.sql.syntax.source import SourceText, nesting, token_span
 from windowpane.time import unit_to_us
 
 DURATION_FUNCTIONS = ("window", "session_window", "tumble", "hop", "session")
-WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION", "SLIDING")
 ORDER = "SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … WATERMARK … EMIT … ORDER BY … LIMIT …"
 
 _EARLIER = {TokenType.WHERE: "WHERE", TokenType.GROUP_BY: "GROUP BY", TokenType.HAVING: "HAVING"}
@@ -125,7 +125,8 @@ def _clause_at(tokens: list[Token], index: int) -> str | None:
 
 
 def _names_window(following: list[Token]) -> bool:
-    if following[0].text.upper() in WINDOW_KINDS and following[0].token_type != TokenType.STRING:
+    kind = KINDS.get(following[0].text.lower())
+    if kind is not None and kind.parts and following[0].token_type != TokenType.STRING:
         return True
     named = len(following) == 2 and following[1].token_type in (TokenType.L_PAREN, TokenType.ALIAS)
     return named and following[0].token_type == TokenType.VAR
