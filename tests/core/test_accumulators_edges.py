@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -19,10 +20,13 @@ from windowpane.core.accumulators import (
     names,
     register,
     resolve,
-    state_bytes,
 )
 from windowpane.core.groups import Groups
 from windowpane.errors import PlanError
+
+
+def state_bytes(states: Sequence[pa.Array]) -> int:
+    return sum(state.nbytes for state in states)
 
 
 def rows_of(*args: pa.Array) -> Inputs:

@@ -1,1 +1,1 @@
-"""The columnar heart: windows, accumulators, watermark, operators, frames, state. numpy and pyarrow only."""
+"""The columnar core: windows, accumulators, watermark, operators, frames and state. Uses only numpy and pyarrow."""

@@ -1,4 +1,4 @@
-"""The accounting identity: every row read ends in exactly one place, and each micro-batch proves it."""
+"""The accounting identity: each row that is read has exactly one outcome, and each micro-batch proves it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Accounting:
         return Accounting(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def less(self, places: Mapping[str, int]) -> Accounting:
-        """The same with fewer rows in these places."""
+        """The same counts with fewer rows of these outcomes."""
         return replace(self, **{name: getattr(self, name) - count for name, count in places.items()})
 
     def placed(self) -> int:
-        """Rows that have found their one place."""
+        """Rows whose outcome is decided."""
         return sum(getattr(self, outcome.name) for outcome in OUTCOMES)
 
     def check(self, buffered_before: int) -> None:

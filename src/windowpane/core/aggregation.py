@@ -60,7 +60,7 @@ class Aggregator:
         """State columns that keep arrival numbers."""
         own = any(isinstance(bound.accumulator, UserAccumulator) for bound in self._bound)
         self.is_ordered = own or bool(self.arrival_names)
-        """Results depend on the order of rows; those of users' own aggregates are taken to."""
+        """Whether results depend on the order of rows. Those of user aggregates are assumed to."""
 
     def state_schema(self, leading: Sequence[str] = ()) -> pa.Schema:
         """Schema of state batches that start with the int64 columns `leading`."""
@@ -123,7 +123,7 @@ class Aggregator:
         return values, overflows
 
     def describe(self, name: str) -> str:
-        """The call as a person would write it."""
+        """The call as SQL spells it."""
         call = next(bound.call for bound in self._bound if bound.call.name == name)
         return f"{call.function}({', '.join(call.inputs) or '*'})"
 
@@ -145,7 +145,7 @@ def _inputs(call: Call, rows: pa.RecordBatch) -> Inputs:
 
 
 def _selected(call: Call, rows: pa.RecordBatch) -> Int64s | None:
-    """Row numbers that pass the call's FILTER, None when it has none. NULL does not pass."""
+    """Numbers of the rows that pass the FILTER of the call; None if it has no FILTER. NULL does not pass."""
     if call.filter is None:
         return None
     return np.flatnonzero(pc.fill_null(rows.column(call.filter), False).to_numpy(zero_copy_only=False))

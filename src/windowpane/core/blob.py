@@ -24,7 +24,7 @@ _PREFIX = struct.Struct("<4sHI")
 
 @dataclass(frozen=True)
 class State:
-    """What an operator keeps: scalars that JSON can hold, and record batches."""
+    """The content of a blob: scalars that JSON can hold, and record batches."""
 
     meta: Mapping[str, object] = field(default_factory=dict)
     batches: Mapping[str, pa.RecordBatch] = field(default_factory=dict)
@@ -39,7 +39,7 @@ def pack(state: State) -> bytes:
 
 
 def unpack(blob: bytes) -> State:
-    """Read back; StateError when it is not a blob of ours or of another format version."""
+    """The content of a blob; StateError if it is damaged, or has an unknown format version."""
     if len(blob) < _PREFIX.size:
         raise StateError("STATE_CORRUPT", "the state blob is truncated")
     magic, version, length = _PREFIX.unpack_from(blob)

@@ -1,4 +1,4 @@
-"""What has been emitted of each (window, group): epochs, and the changes that wait for their turn."""
+"""What has been emitted for each window and group: epochs, and changes that are not emitted yet."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EmitPolicy:
-    """When results come out besides at the close of a window.
+    """When results are emitted besides those of closed windows.
 
-    `updates` alone: a row for every micro-batch that changed the group. With `every_us` at most once per interval.
+    `updates`: a row for every micro-batch that changed the group; with `every_us` at most one per interval.
     """
 
     updates: bool = False
     every_us: int | None = None
 
     def due(self, clock_us: int, last_us: int | None) -> bool:
-        """Whether updates may be emitted now, when they last were at `last_us`."""
+        """Whether updates may be emitted now, if the last ones were emitted at `last_us`."""
         if not self.updates:
             return False
         return self.every_us is None or last_us is None or clock_us - last_us >= self.every_us
 
 
 class EmissionLog:
-    """Keeps, per window and group, how often it was emitted, and which changes have not been."""
+    """Remembers how often each window and group was emitted, and which changes are pending."""
 
     def __init__(self, keys: Sequence[str], policy: EmitPolicy) -> None:
         self._keys, self._policy = tuple(keys), policy
@@ -52,7 +52,7 @@ class EmissionLog:
         return self._policy.due(clock_us, self.last_us)
 
     def take_pending(self, clock_us: int) -> pa.RecordBatch | None:
-        """The changes that wait, each once, and from now on they do not."""
+        """The pending changes, each once. They are no longer pending then."""
         pending = self._pending.rows()
         self._pending.replace(None)
         if pending is None:
@@ -62,7 +62,7 @@ class EmissionLog:
         return take(pending, first)
 
     def next_epochs(self, emitted: pa.RecordBatch) -> Int64s:
-        """The epoch of each (window, keys) that is emitted now, counting up from 1; noted for the next time."""
+        """The epoch of each (window, keys) that is emitted now. Epochs count from 1."""
         names = [c.WINDOW_KEY, *self._keys]
         fresh = emitted.select(names).append_column(c.EPOCH, pa.array(np.ones(emitted.num_rows, np.int64)))
         known = self._emitted.rows()
@@ -75,7 +75,7 @@ class EmissionLog:
         return epochs[groups.ids[len(groups.ids) - emitted.num_rows :]]
 
     def forget(self, closed: Int64s) -> None:
-        """These windows are closed: nothing of them is emitted again."""
+        """Forget closed windows, which are not emitted again."""
         for buffer in (self._pending, self._emitted):
             rows = buffer.rows()
             if rows is not None:

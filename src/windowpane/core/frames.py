@@ -1,4 +1,4 @@
-"""Frames: the unit that crosses between operators. Rows, partial accumulators and results in Arrow, and messages.
+"""Frames: what operators pass to each other. Rows, partial accumulators and results in Arrow, and messages.
 
 A micro-batch is `Clock`, the `Watermark` that stood before it, data frames, `BatchEnd`. Time moves only by `Watermark`,
 which follows the data it speaks of; the stream ends by `ControlSignal`, never by a maximal watermark.
@@ -37,7 +37,7 @@ class TriggerTimes:
 
 @dataclass(frozen=True)
 class WindowRows:
-    """The rows of closed windows, each row with its window's bounds: what an unfused aggregation takes."""
+    """The rows of closed windows, each row with the bounds of its window. Input of an unfused aggregation."""
 
     batch: pa.RecordBatch
 
@@ -51,7 +51,7 @@ class Partials:
 
 @dataclass(frozen=True)
 class MaybeLateRows:
-    """Session rows that are late unless a session that is still open takes them in. Only the merge half can tell."""
+    """Session rows that are late unless they join a session that is still open. Only the merging operator can tell."""
 
     batch: pa.RecordBatch
 
@@ -86,14 +86,13 @@ class Watermark:
 
 @dataclass(frozen=True)
 class BatchEnd:
-    """All data of the micro-batch has been seen: time may advance, once."""
+    """The micro-batch has no more data. Time may now advance, once."""
 
 
 class ControlSignal(Enum):
-    """END: graceful, everything open is emitted. STOP: quick, everything stays in the state."""
+    """END: the stream ends gracefully, and everything open is emitted."""
 
     END = "end"
-    STOP = "stop"
 
 
 Frame: TypeAlias = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 from windowpane.core.key_codes import KeyCodes, combine, dense_limit, densify, key_codes
 
 _CHUNK = 1 << 15
-"""Rows at a time, so that what is done to them stays in the processor's cache."""
+"""Rows that are processed at a time, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def group_rows(keys: Sequence[pa.Array], length: int) -> tuple[Groups, npt.NDArr
 
 
 def _first_rows(codes: npt.NDArray[np.int64], radix: int, present: int) -> npt.NDArray[np.int64]:
-    """The first row of each code, -1 for a code without rows; `present` codes have some.
+    """The first row of each code, -1 for codes without rows. `present`: how many codes have rows.
 
     Rows are looked at only until all are found, and written only where a code is new.
     """

@@ -1,4 +1,4 @@
-"""Stable hashes of key columns: which shard a group lives in. The same on every machine, in every run and version.
+"""Stable hashes of key columns, which decide on the shard of a group: equal on every machine, in every run and version.
 
 Equal keys hash equal: -0.0 as 0.0, all NaNs alike, NULL as a value of its own.
 """

@@ -16,7 +16,7 @@ from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows, SideRow
 from windowpane.errors import StateError
 
 END = 1 << 63
-"""The first number that int64 does not have."""
+"""The first number beyond int64."""
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +37,7 @@ class Place:
 
 
 NOWHERE = Place()
-"""Of rows that are from no file."""
+"""The place of rows that are not read from a file."""
 
 
 @dataclass
@@ -58,12 +58,12 @@ class Numbers:
 
     @classmethod
     def onwards(cls, first: int) -> Numbers:
-        """All that are left."""
+        """All numbers from `first` on."""
         return cls(first, END - first)
 
     @classmethod
     def of_batch(cls, batch_id: int) -> Numbers:
-        """For a host that does not say how many rows came before: above all that `onwards` reaches in practice."""
+        """For hosts that do not count the rows before a batch: numbers that `onwards` never reaches in practice."""
         first = (1 << 62) + (batch_id << 32)
         return cls(first, min(1 << 32, END - first))
 

@@ -29,7 +29,7 @@ def numpy_dtype(type_: pa.DataType) -> np.dtype[Any] | None:
 
 
 def physical(array: pa.Array) -> Values:
-    """The values as numpy sees them; what stands at a NULL is undefined."""
+    """The values without a copy where possible. Values at NULLs are undefined."""
     if pa.types.is_boolean(array.type):
         return physical(array.cast(pa.uint8())).view(np.bool_)
     dtype = numpy_dtype(array.type)
@@ -42,7 +42,7 @@ def physical(array: pa.Array) -> Values:
 
 
 def validity(array: pa.Array) -> Bools | None:
-    """True where a value is; None when there are no NULLs."""
+    """True where a value is not NULL; None if no value is NULL."""
     return physical(array.is_valid()) if array.null_count else None
 
 

@@ -1,4 +1,4 @@
-"""Quotas: at most `max_groups` groups per window. Groups already there go on, rows of further ones are evicted."""
+"""Quotas: at most `max_groups` groups per window. Rows of further groups are evicted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GroupQuota:
         self._admitted = RowBuffer()
 
     def admit(self, pairs: pa.RecordBatch) -> Bools:
-        """For each (window, keys): whether its group is, or becomes, one of the window's groups."""
+        """Whether each (window, keys) belongs to a group that the window has, or still has room for."""
         known = self._admitted.rows()
         offset = 0 if known is None else known.num_rows
         fresh = pairs.select(self._names)
@@ -39,7 +39,7 @@ class GroupQuota:
         return allowed[groups.ids[offset:]]
 
     def forget(self, closed: Int64s) -> None:
-        """These windows are closed and need no quota any more."""
+        """Forget the groups of closed windows."""
         rows = self._admitted.rows()
         if rows is not None:
             self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_KEY), closed)))

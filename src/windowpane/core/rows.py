@@ -14,7 +14,7 @@ from windowpane.core import columns as c
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 CHUNK_ROWS = 1_000_000
-"""Rows folded at once: more rows per group in a fold, fewer groups to merge."""
+"""Rows that are folded at once. The more rows per fold, the fewer partial accumulators to merge."""
 
 
 def int64s(batch: pa.RecordBatch, name: str) -> Int64s:
@@ -30,7 +30,7 @@ def flags(batch: pa.RecordBatch, name: str) -> Bools:
 
 
 def select(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
-    """The rows where `mask` is true; the batch itself when that is all of them."""
+    """The rows where `mask` is true. Does not copy if all are."""
     return batch if mask.all() else batch.filter(pa.array(mask))
 
 
@@ -44,7 +44,7 @@ def in_time_order(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """All rows of the batches in one, None when there is no batch at all."""
+    """The batches as one; None if there are none."""
     found = list(batches)
     if len(found) <= 1:
         return found[0] if found else None
@@ -71,7 +71,7 @@ def _whole(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Dictionary columns decoded: the dictionaries of two batches need not agree."""
+    """The batch with its dictionary columns decoded, because dictionaries differ between batches."""
     for index, field in enumerate(batch.schema):
         if pa.types.is_dictionary(field.type):
             decoded = batch.column(index).dictionary_decode()
@@ -90,7 +90,7 @@ class RowBuffer:
             self._batches.append(plain(batch))
 
     def rows(self) -> pa.RecordBatch | None:
-        """All rows as one batch; None when there are none."""
+        """All rows as one batch; None if there are no rows."""
         whole = concat(self._batches)
         self._batches = [] if whole is None or not whole.num_rows else [whole]
         return whole if self._batches else None

@@ -1,6 +1,6 @@
-"""Rows in segments: state that grows at one end and is let go at the other, each part of it written once.
+"""Rows in segments: new rows are appended, old ones are dropped from the front, and each segment is written once.
 
-For windows that keep rows over many micro-batches: a batch writes the rows it added, and not those that were there.
+For windows that keep rows over many micro-batches. A micro-batch writes only the rows that it added.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from windowpane.core.rows import concat, plain
 from windowpane.core.state import HEADER, StateEntries
 
 DIGEST = "#"
-"""Stands in the name of an entry before the digest of its content: under one name there is only ever one content."""
+"""Precedes the digest of the content in the name of an entry. The content under such a name never changes."""
 SEGMENT_ROWS = 50_000
-"""A segment with fewer rows takes in the next ones too, so that small micro-batches do not leave many segments."""
+"""Rows are added to a segment until it has this many, so that small micro-batches do not leave many segments."""
 
 
 @dataclass
@@ -25,9 +25,9 @@ class _Segment:
     number: int
     rows: pa.RecordBatch
     dead: int = 0
-    """Rows at the front of what is written that are not needed any more."""
+    """Rows at the front of the stored segment that are no longer needed."""
     entry: str | None = None
-    """The name under which it is written; None: it has changed since."""
+    """The name under which it is stored; None if it is not, or has changed since."""
 
 
 class SegmentedRows:
@@ -57,7 +57,7 @@ class SegmentedRows:
         return self._whole
 
     def drop_first(self, count: int) -> None:
-        """Let go of so many rows. A segment that was written is written anew when half of it is dead."""
+        """Drop this many rows from the front. A stored segment is written again when half of its rows are dead."""
         if count and self._whole is not None:
             self._whole = self._whole.slice(count) if count < self._whole.num_rows else None
         while count and self._segments:
@@ -87,7 +87,7 @@ class SegmentedRows:
 
     @property
     def dead(self) -> int:
-        """Rows of the first entry that are to be left out when it is loaded."""
+        """How many rows of the first entry to skip when it is loaded."""
         return self._segments[0].dead if self._segments else 0
 
     def save(self, entries: StateEntries) -> None:

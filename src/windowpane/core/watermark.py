@@ -1,4 +1,4 @@
-"""Where time stands: per-partition maxima and the watermark made of them. Deterministic in the messages it is given."""
+"""The watermark and the largest event time per source partition that it follows from. Depends only on messages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""State entries on their way to and from Spark. A worker remembers those that never change and reads them once.
+"""State entries in Spark's map state. A worker caches entries that never change, and reads them once.
 
-Such entries have a digest of their content in their name: what is remembered under a name is what the state has there,
-whatever was replayed, moved to another worker or rolled back.
+The names of such entries contain a digest of their content. A cached entry is therefore valid whatever was replayed,
+moved to another worker or rolled back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windowpane.core.segments import DIGEST
 
 REMEMBERED_BYTES = 256 * 1024 * 1024
 FETCHED_ONE_BY_ONE = 8
-"""Each costs a round trip; more entries than these are read all together."""
+"""Each such read is a round trip. If more entries are needed, all are read in one iteration."""
 
 _remembered: OrderedDict[str, bytes] = OrderedDict()
 
@@ -32,7 +32,7 @@ def read_entries(state: Any) -> dict[str, bytes]:
 
 
 def write_entries(state: Any, changes: Mapping[str, bytes | None]) -> None:
-    """Write what changed; None removes an entry."""
+    """Write changed entries; None removes one."""
     for name, blob in changes.items():
         if blob is None:
             state.removeKey((name,))

@@ -29,16 +29,14 @@ from windowpane.spark.stages import Stages
 from windowpane.spark.timings import FOLD, PACK, SOURCE, timed, timed_items
 
 BEFORE = "windowpane.before"
-"""Local property of the query's thread: JSON of the batch that runs, its timestamp, the watermark before it, and the
-first of its arrival numbers.
+"""Local property of the query's thread: JSON with the batch, its timestamp, the watermark before it, and its first
+arrival number.
 """
 CLOCK = "_clock"
-"""The micro-batch's timestamp as a column, where no host tells it."""
+"""The micro-batch's timestamp as a column, if there is no feedback from the driver."""
 PACKED = "shard int, origin int, payload binary"
 FUTURE, REINJECTED, NUMBERED, TIMES = "future_rows", "reinjected", "numbered", "time."
-"""Names of tallies: rows too far ahead, rows read again, rows with arrival numbers, and in front of where rows have
-their time from.
-"""
+"""Names of tallies: rows too far ahead, reinjected rows, numbered rows, and the prefix of counts by time source."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +46,19 @@ class FoldStage:
     stages: Stages
     shard_ids: tuple[int, ...]
     scan: Scan | None = None
-    """What comes in is a list of files, or records as they are, which this reads."""
+    """Reads the input if that is a list of files, or undecoded records."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        told = _told(context) if self.stages.feedback else None
-        fold = _Fold(self.stages, told)
-        read = self.scan.read(batches, told.clock_us) if self.scan and told else by_place(in_chunks(batches))
+        batch = _batch_context(context) if self.stages.feedback else None
+        fold = _Fold(self.stages, batch)
+        read = self.scan.read(batches, batch.clock_us) if self.scan and batch else by_place(in_chunks(batches))
         for chunk in timed_items(read, fold.spent, SOURCE):
             with timed(fold.spent, FOLD):
                 fold.add(chunk)
         if fold.clock_us is not None:
-            numbers = told.numbers if told else Numbers.of_batch(_batch_id(context))
+            numbers = batch.numbers if batch else Numbers.of_batch(_batch_id(context))
             yield self._pack(fold, fold.clock_us, context.partitionId(), numbers)
 
     def _pack(self, fold: _Fold, clock_us: int, task: int, numbers: Numbers) -> pa.RecordBatch:
@@ -88,8 +86,8 @@ def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes])
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What the host says of the micro-batch that runs."""
+class BatchContext:
+    """The driver's context for the micro-batch. A stale one would misclassify late rows."""
 
     clock_us: int
     watermark_us: int | None
@@ -99,8 +97,8 @@ class _Told:
 class _Fold:
     """One task's rows through the fold operators."""
 
-    def __init__(self, stages: Stages, told: _Told | None) -> None:
-        self._stages, self._told = stages, told
+    def __init__(self, stages: Stages, context: BatchContext | None) -> None:
+        self._stages, self._context = stages, context
         self._operators: list[Operator] = stages.fold()
         self.clock_us: int | None = None
         self.portions: list[Portion] = []
@@ -130,16 +128,16 @@ class _Fold:
         portion.rows += batch.num_rows
 
     def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows without a time have the batch's. A record that cannot be read has none: it would move the watermark."""
+        """Rows without a time get that of the batch. Unreadable records do not: they would move the watermark."""
         self._sources["processing_time"] += pc.sum(_lacks_time(fresh)).as_py() or 0
         times = pc.if_else(_lacks_time(batch), pa.scalar(self.clock_us, pa.int64()), batch.column(c.EVENT_TIME))
         return batch.set_column(batch.schema.get_field_index(c.EVENT_TIME), c.EVENT_TIME, times)
 
     def _begin(self, batch: pa.RecordBatch) -> None:
-        self.clock_us = self._told.clock_us if self._told else int(batch.column(CLOCK)[0].as_py())
+        self.clock_us = self._context.clock_us if self._context else int(batch.column(CLOCK)[0].as_py())
         self.portions[-1].frames += self._given(Clock(self.clock_us))
-        if self._told and self._told.watermark_us is not None:
-            self.portions[-1].frames += self._given(Watermark(self._told.watermark_us))
+        if self._context and self._context.watermark_us is not None:
+            self.portions[-1].frames += self._given(Watermark(self._context.watermark_us))
 
     def _given(self, frame: Frame) -> list[Frame]:
         given = through(self._operators, [frame])
@@ -165,7 +163,7 @@ def _lacks_time(batch: pa.RecordBatch) -> pa.Array:
 
 
 def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, int]:
-    """How many rows have their time from where; `source`: all that have one have it from there."""
+    """Rows by the source of their time. `source`: the only one that is possible."""
     if source is not None:
         return {source: batch.num_rows - batch.column(c.EVENT_TIME).null_count}
     codes = batch.column(c.TIME_SOURCE).drop_null().to_numpy(zero_copy_only=False)
@@ -177,17 +175,17 @@ def _batch_id(context: TaskContext) -> int:
     return int(context.getLocalProperty("streaming.sql.batchId") or 0)
 
 
-def _told(context: TaskContext) -> _Told:
-    """What was said of this batch; anything said of another would misjudge late rows."""
+def _batch_context(context: TaskContext) -> BatchContext:
+    """The context of this batch; InternalError if it is that of another one."""
     text, batch_id = context.getLocalProperty(BEFORE), _batch_id(context)
     said = json.loads(text) if text else {}
     if said.get("batch") != batch_id:
         raise InternalError("WATERMARK_FEEDBACK", f"batch {batch_id} was told what holds for batch {said.get('batch')}")
-    return _Told(said["clock_us"], said["watermark_us"], Numbers.onwards(said["first_arrival"]))
+    return BatchContext(said["clock_us"], said["watermark_us"], Numbers.onwards(said["first_arrival"]))
 
 
-def told_clock_us() -> int:
-    """The timestamp that the host has told the tasks of the micro-batch that runs."""
+def batch_clock_us() -> int:
+    """The timestamp of the micro-batch, from the driver's context."""
     context = TaskContext.get()
     assert context is not None
-    return _told(context).clock_us
+    return _batch_context(context).clock_us

@@ -13,7 +13,6 @@ from windowpane.core.accumulators.registry import (
     names,
     register,
     resolve,
-    state_bytes,
 )
 from windowpane.core.accumulators.user import UserAggregate
 
@@ -29,5 +28,4 @@ __all__ = [
     "names",
     "register",
     "resolve",
-    "state_bytes",
 ]

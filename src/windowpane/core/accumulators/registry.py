@@ -148,8 +148,3 @@ def _check_arguments(function: AggregateFunction, written: str, columns: int, pa
         f"`{written}` does not take {columns + params} arguments",
         f"it takes {wanted}, the last {function.params} of them literals" if function.params else f"it takes {wanted}",
     )
-
-
-def state_bytes(states: Sequence[pa.Array]) -> int:
-    """Bytes that state columns take."""
-    return sum(state.nbytes for state in states)

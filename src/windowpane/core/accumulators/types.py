@@ -84,9 +84,5 @@ def is_orderable(type_: pa.DataType) -> bool:
     return numpy_dtype(type_) is not None or is_decimal(type_) or is_text(type_)
 
 
-def is_any(type_: pa.DataType) -> bool:  # noqa: ARG001  # a TypeTest that every type passes
-    return True
-
-
 NUMERIC = "TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE or DECIMAL"
 ORDERABLE = f"{NUMERIC}, STRING, BINARY, BOOLEAN, DATE or TIMESTAMP"

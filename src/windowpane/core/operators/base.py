@@ -1,4 +1,4 @@
-"""What an operator is: a state machine that takes frames and gives frames, and can be put down and taken up again."""
+"""Operators: state machines that take frames, give frames, and save their state after each micro-batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windowpane.core.state import HEADER, Header, StateEntries, Times
 
 @dataclass(frozen=True)
 class Holding:
-    """Something that an operator keeps between micro-batches, for people who look into a checkpoint."""
+    """Part of an operator's state, for `windowpane inspect`."""
 
     what: str
     """`window`, `pane`, `sessions`, or the operator's own name for it."""
@@ -104,7 +104,7 @@ class Operator:
         return [frame]
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
-        """Time advances. By default it is noted, so that rows of the next micro-batch are judged against it."""
+        """Time advances. Rows of the next micro-batch are judged against it."""
         self.watermark_us = frame.us
         return [frame]
 
@@ -120,13 +120,11 @@ class Operator:
         return given
 
     def buffered(self) -> int:
-        """Rows held whose fate is not decided yet."""
+        """Rows that are held back and have no outcome yet."""
         return 0
 
     def open_count(self) -> int:
-        """Windows of single groups (sessions, pending triggers) that are open, for people who wonder why nothing
-        comes out.
-        """
+        """Open windows of single groups: sessions, pending triggers. `windowpane status` shows them."""
         return 0
 
     def open_runs(self) -> list[list[int]]:
@@ -136,7 +134,7 @@ class Operator:
         return []
 
     def holdings(self) -> list[Holding]:
-        """What is kept, one item per window or pane where state is kept so."""
+        """What the operator keeps: one item per window, pane or table."""
         tables = self.header().tables.items()
         return [Holding(name, table.num_rows, table.nbytes) for name, table in tables if table.num_rows]
 

@@ -1,4 +1,4 @@
-"""From window states to emissions: evaluate, and part the groups whose result does not fit its type."""
+"""From window states to results. Groups whose result does not fit its type become side rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def emit(
 def result_schema(
     operator: Operator, aggregator: Aggregator, keys: Sequence[Key], extra: Sequence[str] = ()
 ) -> pa.Schema:
-    """Schema of what `emit` gives, whatever the rows: that of the emissions of no groups."""
+    """Schema of the results that `emit` gives."""
     none = np.zeros(0, np.int64)
     frames = emit(
         operator, aggregator, empty_batch(aggregator.state_schema()), keys,

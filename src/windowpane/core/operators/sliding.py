@@ -28,11 +28,11 @@ from windowpane.core.windows.ranges import CellIndex, expand
 Int64s = npt.NDArray[np.int64]
 
 CHUNK = 2_000_000
-"""At most about so many (trigger, group) pairs, or rows of unfused windows, are worked on at once."""
+"""About how many (trigger, group) pairs, or rows of unfused windows, are processed at once."""
 
 
 class SlidingWindow(SlidingOperator):
-    """Gives the rows of every window, for Aggregation or as they are."""
+    """Gives the rows of every window: input of Aggregation, or results."""
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         kept = pa.schema([given.field(name) for name in kept_columns(given)])
@@ -103,7 +103,7 @@ class SlidingAggregation(SlidingOperator):
             yield from self._emit_pairs(cells, chunk, owner, cell)
 
     def _cell_groups(self, rows: pa.RecordBatch, partitions: Groups, keys: Sequence[pa.Array]) -> tuple[Groups, Int64s]:
-        """Rows by partition and keys, and the first row of each. Keys that are the partition's part nothing further."""
+        """Rows grouped by partition and keys, and the first row of each group."""
         if all(key.name in self._partition_by for key in self._keys):
             return partitions, partitions.order[partitions.offsets[:-1]]
         return group_rows([pa.array(partitions.ids), *keys], rows.num_rows)

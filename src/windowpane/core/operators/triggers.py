@@ -58,8 +58,8 @@ class _Fired:
 class SlidingOperator(Operator):
     """Keeps the rows that some window can still need, also those of triggers whose right edge is not covered yet.
 
-    `broadcast`: this is one of several shards of a window over the stream. What triggers is then told by TriggerTimes,
-    of all shards.
+    `broadcast`: the window is over the stream, and this is one of several shards. Triggers of all shards then come as
+    TriggerTimes.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class SlidingOperator(Operator):
         super().__init__()
         self.spec, self._partition_by, self._conditional = spec, tuple(partition_by), conditional
         self._keys, self._broadcast = tuple(keys), broadcast
-        self._rows, self._told = SegmentedRows(), RowBuffer()
+        self._rows, self._announced = SegmentedRows(), RowBuffer()
         self._fresh = 0
         """Rows of the micro-batch that runs."""
         self._fired_us: int | None = None
-        """How far triggers have been covered: the watermark after the last micro-batch."""
+        """The watermark after the last micro-batch: triggers whose windows end by then have fired."""
 
     @property
     def lookahead_us(self) -> int:
@@ -92,7 +92,7 @@ class SlidingOperator(Operator):
 
     def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
         if self._broadcast:
-            self._told.append(frame.batch)
+            self._announced.append(frame.batch)
         return []
 
     def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
@@ -105,19 +105,19 @@ class SlidingOperator(Operator):
         yield ControlSignal.END
 
     def _fire(self, *, everything: bool) -> Iterator[Frame]:
-        """Windows that are due, some at a time: all their rows together may be far more than there is memory for."""
-        told, rows = self._take_told(everything=everything), self._rows.rows()
+        """Windows that are due, in chunks: the rows of all of them may not fit into memory."""
+        triggers, rows = self._due_broadcast(everything=everything), self._rows.rows()
         if rows is None:
             return
         due = self._waiting(rows) & (everything | self._covered(int64s(rows, c.EVENT_TIME)))
-        if len(told) if self._broadcast else due.any():
+        if len(triggers) if self._broadcast else due.any():
             partitions = self._groups(rows, self._partition_by)
-            yield from self._emit(rows, partitions, told if self._broadcast else self._own(rows, partitions, due))
+            yield from self._emit(rows, partitions, triggers if self._broadcast else self._own(rows, partitions, due))
         self._fresh, self._fired_us = 0, self.watermark_us
         self._trim(rows)
 
     def _waiting(self, rows: pa.RecordBatch) -> Bools:
-        """Rows that trigger and have not fired: those of this micro-batch, and those the last one did not cover."""
+        """Rows that trigger and have not fired: those of this micro-batch, and earlier ones with open windows."""
         waiting: Bools = np.arange(rows.num_rows) >= rows.num_rows - self._fresh
         if self.spec.lookahead_us is not None:
             fired_us = LONG_AGO if self._fired_us is None else self._fired_us
@@ -126,24 +126,24 @@ class SlidingOperator(Operator):
 
     def _own(self, rows: pa.RecordBatch, partitions: Groups, due: Bools) -> Triggers:
         """The rows that are due, as triggers."""
-        shown = self._told_apart_by
-        told_apart = partitions if shown == list(self._partition_by) else self._groups(rows, shown)
+        shown = self._identifying
+        same_identity = partitions if shown == list(self._partition_by) else self._groups(rows, shown)
         at_us = int64s(rows, c.EVENT_TIME)[due]
-        return Triggers(at_us, partitions.ids[due], _epochs(at_us, told_apart.take(np.flatnonzero(due))))
+        return Triggers(at_us, partitions.ids[due], _epochs(at_us, same_identity.take(np.flatnonzero(due))))
 
-    def _take_told(self, *, everything: bool) -> Triggers:
+    def _due_broadcast(self, *, everything: bool) -> Triggers:
         """Triggers of all shards that are due. The window is over the stream, so that all have one partition."""
-        waiting = self._told.rows()
+        waiting = self._announced.rows()
         at_us = np.zeros(0, np.int64) if waiting is None else int64s(waiting, c.EVENT_TIME)
         due = everything | self._covered(at_us)
         if waiting is not None:
-            self._told.replace(select(waiting, ~due))
+            self._announced.replace(select(waiting, ~due))
         at_us = at_us[due]
         return Triggers(at_us, np.zeros(len(at_us), np.int64), rank_in_runs(run_heads(at_us)) + 1)
 
     @property
-    def _told_apart_by(self) -> list[str]:
-        """The partition columns that a result shows: windows that differ in others need epochs of their own."""
+    def _identifying(self) -> list[str]:
+        """The partition columns that results contain. Windows that differ only in others are told apart by epochs."""
         shown = {key.name for key in self._keys}
         return [name for name in self._partition_by if name in shown]
 
@@ -160,10 +160,10 @@ class SlidingOperator(Operator):
         return ts + self.spec.lookahead_us <= self.watermark_us
 
     def _trim(self, rows: pa.RecordBatch) -> None:
-        """Let go of what neither a waiting trigger nor one to come can reach. Rows are in order of time."""
-        ts, waiting, told = int64s(rows, c.EVENT_TIME), np.flatnonzero(self._waiting(rows)), self._told.rows()
+        """Drop rows that no pending or future trigger can reach. Rows are in order of time."""
+        ts, waiting, triggers = int64s(rows, c.EVENT_TIME), np.flatnonzero(self._waiting(rows)), self._announced.rows()
         reach = [int(ts[waiting[0]])] if len(waiting) else []
-        reach += [] if told is None else [int(int64s(told, c.EVENT_TIME).min())]
+        reach += [] if triggers is None else [int(int64s(triggers, c.EVENT_TIME).min())]
         reach += [] if self.watermark_us is None else [self.watermark_us]
         if reach:
             self._rows.drop_first(int(np.searchsorted(ts, min(reach) - self.spec.lookback_us)))
@@ -183,11 +183,11 @@ class SlidingOperator(Operator):
         return kept + super().holdings()
 
     def header(self) -> Header:
-        return Header.of(_Fired(self._fired_us, self._rows.dead), self._told.tables("told"))
+        return Header.of(_Fired(self._fired_us, self._rows.dead), self._announced.tables("told"))
 
     def load_header(self, header: Header) -> None:
         self._fired_us, self._fresh = header.read(_Fired).fired_us, 0
-        self._told.replace(header.tables.get("told"))
+        self._announced.replace(header.tables.get("told"))
 
     def save(self, entries: StateEntries) -> None:
         self._rows.save(entries)

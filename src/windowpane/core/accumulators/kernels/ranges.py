@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from windowpane.core.accumulators.kernels.columns import Bools, Float64s, Int64s, Values
+from windowpane.core.accumulators.kernels.columns import Bools, Int64s, Values
 
 
 def prefix_sums(values: Int64s) -> Int64s:
     """`p[j] - p[i]` is the sum of rows [i, j); modulo 2**64, so right whenever the difference fits."""
     before = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=before[1:])
-    return before
-
-
-def float_prefix_sums(values: Float64s) -> Float64s:
-    """The same for floats; exact only when every partial sum is, which the caller has to see to."""
-    before = np.zeros(len(values) + 1, np.float64)
     np.cumsum(values, out=before[1:])
     return before
 
