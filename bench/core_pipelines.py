@@ -26,7 +26,7 @@ def streaming(spec: Tumbling | Hopping | Session, rows: pa.RecordBatch) -> Pipel
     """Both halves of a streaming aggregation; `rows` are any of the stream's."""
     aggregator = aggregator_for(rows)
     if isinstance(spec, Session):
-        plan = SessionPlan(spec.gap_us, KEYS)
+        plan = SessionPlan(spec, KEYS)
         partial = PartialSessionAggregation(plan, aggregator)
         return Pipeline([partial, MergeSessionAggregation(plan, aggregator, EmitPolicy())])
     aligned = AlignedPlan(spec, KEYS)

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from windowpane.core.accumulators.registry import _BUILT_IN
-from windowpane.core.operators.base import emission_schema
 from windowpane.core.windows.base import KINDS
 from windowpane.testing import Harness
 
@@ -64,11 +63,11 @@ ROWS: list[dict[str, Any]] = [
 def emitted(sql: str) -> tuple[pa.Schema, list[pa.Schema]]:
     """The declared schema, and those of real emissions: of the window that a row far ahead closes, and at the end."""
     harness = Harness(sql, streams={"s": STREAM}, options=OPTIONS, now=0)
-    chain, inputs = harness._chain, harness._inputs
+    runner, inputs = harness._runner, harness._inputs
     first, second = (inputs.rows(harness._pushed(rows, "s", "0")) for rows in (ROWS, [ROWS[0] | {"ts": 5003}]))
-    results = [chain.run_batch(0, [first]), chain.run_batch(0, [second]), chain.end(0)]
-    declared = emission_schema(chain.operators, first.schema)
-    return declared, [batch.schema for result in results for batch in result.emissions]
+    results = [runner.run_batch(0, {"input": [first]}), runner.run_batch(0, {"input": [second]}), runner.end(0)]
+    (declared,) = (runner.graph.schemas({"input": first.schema})[name] for name in runner.graph.exits)
+    return declared, [batch.schema for result in results for batches in result.emissions.values() for batch in batches]
 
 
 def assert_declared(sql: str) -> None:

@@ -54,8 +54,8 @@ def test_a_query_goes_on_with_older_state(name: str) -> None:
     uninterrupted = staged(Layout(2), sql, **arguments)
     wanted = pushed(uninterrupted, range(STEPS))
     harness, older = staged(Layout(2), sql, **arguments), STORED[name]
-    chain: Any = harness._chain
-    chain.entries = [{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]
-    chain.watermark_us, chain._buffered = older["watermark_us"], older["buffered"]
-    harness._arrivals = chain._arrivals = older["arrivals"]
+    runner: Any = harness._runner
+    runner.entries = [{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]
+    runner.watermark_us, runner._buffered = older["watermark_us"], older["buffered"]
+    harness._arrivals = runner._arrivals = older["arrivals"]
     assert pushed(harness, range(STEPS_BEFORE, STEPS)) == wanted[STEPS_BEFORE:]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.search import scaled
-from tests.spark.staged import Layout, StagedChain, staged
+from tests.spark.staged import Layout, StagedRunner, staged
 from windowpane.core.frames import Frame, WindowRows
 from windowpane.core.operators import sliding
 from windowpane.core.operators.base import Operator
@@ -41,11 +41,11 @@ def rows_of(step: int, rng: random.Random) -> list[dict[str, Any]]:
 
 def held(harness: Harness) -> int:
     """Rows in the state of all operators, those broadcast to several shards counted in each."""
-    chain: Any = harness._chain
-    if isinstance(chain, StagedChain):
-        shards = [Shard(chain._stages, EntryMap(entries)) for entries in chain.entries]
+    runner: Any = harness._runner
+    if isinstance(runner, StagedRunner):
+        shards = [Shard(runner._stages, EntryMap(entries)) for entries in runner.entries]
         return sum(item.count for shard in shards for _, item in shard.holdings())
-    return sum(item.count for operator in chain.operators for item in operator.holdings())
+    return sum(item.count for operator in runner.graph.operators for item in operator.holdings())
 
 
 @pytest.mark.parametrize("shards", [None, 3])
@@ -100,7 +100,7 @@ def test_rows_of_windows_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sliding, "CHUNK", 100)
     harness = Harness(QUERIES["unfused"], streams={"s": STREAM}, options=BY_EVENT)
     probe = Probe(made)
-    harness._chain.operators[-1] = probe
+    harness._runner.graph.nodes[-1].operator = probe
     rng = random.Random(3)
     for step in range(8):
         harness.push(rows_of(step, rng))

@@ -12,7 +12,6 @@ from tests.oracle.running import Move, Run, Scenario, push, results_of
 from tests.oracle.spec import Aggregate, Query, Sliding, settings_of, sql_of
 from tests.search import search
 from tests.spark.staged import Layout, staged
-from windowpane.plan.placement import place
 
 layouts = st.builds(Layout, st.integers(2, 4), st.integers(1, 3), st.booleans())
 
@@ -57,7 +56,7 @@ def test_their_groups_are_what_they_are_spread_by() -> None:
     """One trigger, two groups on two shards, each with a row of its own: both hear of it."""
     query = Query(Sliding(5000), ("n",), (Aggregate("count"),))
     run = Run(query)
-    assert place(run.harness.plan.physical).broadcast
+    assert run.harness.plan.stages.window.placement.broadcast
     rows = [{"ts": ts, "n": ts // 1000} for ts in (1000, 2000, 3000, 4000)]
     moves = draw.numbered([push(rows), Move("end")])
     check_staged(Scenario(query, moves), Layout(4))

@@ -1,25 +1,26 @@
 """The stages of a query without Spark: fold operators, the wire, a state store of dicts, merge operators.
 
-Stands in for the harness's chain, so that whatever runs in the harness also runs cut in two, over any number of shards.
+It replaces the runner of the harness, so that each of its queries also runs cut in two, over any number of shards.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.chain import BatchResult
 from windowpane.core.frames import Clock, Emissions, Frame, Rows, SideRows, Watermark
+from windowpane.core.graph import Graph
 from windowpane.core.numbering import Numbers, Portion
-from windowpane.core.operators.base import Operator
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.rows import concat
+from windowpane.core.runner import BatchResult
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, unpack_frames
 from windowpane.spark.merge_stage import REPORT, Shard
@@ -50,22 +51,22 @@ class AdvancedShard(Shard):
         return [*frames, *told], folded, clock_us, tallies
 
 
-class StagedChain:
-    """What `Chain` is to the harness. All that lives from one micro-batch to the next is `entries`, as on Spark."""
+class StagedRunner:
+    """What `Runner` is to the harness. All that lives from one micro-batch to the next is `entries`, as on Spark."""
 
     def __init__(self, stages: Stages, layout: Layout) -> None:
         self._stages, self._layout = stages, layout
         self.entries: list[Entries] = [{} for _ in range(layout.shards)]
         self.watermark_us: int | None = None
         self._buffered = self._arrivals = 0
-        self.operators: list[Operator] = []
+        self.graph = Graph([])
         self.reports: list[bytes] = []
         """Of the last micro-batch."""
 
     def run_batch(
-        self, clock_us: int, rows: Iterable[pa.RecordBatch] = (), *, advance_to_us: int | None = None
+        self, clock_us: int, rows: Mapping[str, Iterable[pa.RecordBatch]], *, advance_to_us: int | None = None
     ) -> BatchResult:
-        tasks = self._tasks(rows)
+        tasks = self._tasks(chain.from_iterable(rows.values()))
         sent = [self._near(task, part, clock_us) for task, part in enumerate(tasks)]
         self._arrivals += sum(0 if part is None else part.num_rows for part in tasks)
         outputs = []
@@ -95,12 +96,11 @@ class StagedChain:
             frames.append(Watermark(self.watermark_us))
         portion = Portion(rows=0 if rows is None else rows.num_rows)
         frames += [] if rows is None else [Rows(self._stages.complete_rows(rows, 0))]
-        operators = self._stages.fold()
-        for operator in operators:
-            frames = [given for frame in frames for given in operator.on_frame(frame)]
-        counts = sum((operator.counts for operator in operators), Accounting())
+        graph = self._stages.fold()
+        given = [each.frame for each in graph.feed(graph.entries[0], frames)]
+        counts = sum(graph.take_counts().values(), Accounting())
         home = task % self._layout.shards
-        portion.frames = [frame for frame in frames if not isinstance(frame, Clock | Watermark)]
+        portion.frames = [frame for frame in given if not isinstance(frame, Clock | Watermark)]
         return [
             FoldedRows(
                 portions, clock_us, Numbers.onwards(self._arrivals), counts=counts if shard == home else Accounting()
@@ -123,7 +123,7 @@ class StagedChain:
         self._buffered, self.watermark_us = counts.buffered, watermarks.pop()
         whole = concat(frame.batch for frame in frames if isinstance(frame, Emissions))
         side = [frame.batch for frame in frames if isinstance(frame, SideRows)]
-        return BatchResult([] if whole is None else [whole], side, self.watermark_us, counts)
+        return BatchResult({} if whole is None else {"": [whole]}, side, self.watermark_us, {"": counts})
 
 
 def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
@@ -133,13 +133,13 @@ def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
     stages, _ = split_stages(harness.plan, empty, shards=layout.shards, feedback=layout.feedback)
     if not harness._data_driven:
         stages = replace(stages, merge_template=_driven_by_hand(stages))
-    harness._chain = StagedChain(stages, layout)  # type: ignore[assignment]  # has what the harness calls
+    harness._runner = StagedRunner(stages, layout)  # type: ignore[assignment]  # has what the harness calls
     return harness
 
 
 def _driven_by_hand(stages: Stages) -> bytes:
-    operators = stages.merge()
-    for operator in operators:
+    graph = stages.merge()
+    for operator in graph.operators:
         if isinstance(operator, EventtimeWatermark):
             operator.data_driven = False
-    return pickle.dumps(operators)
+    return pickle.dumps(graph)

@@ -37,7 +37,7 @@ def test_a_window_with_groups_in_several_shards_is_open_once() -> None:
     streams = {"s": {"schema": "ts BIGINT, k BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
     harness = staged(Layout(3, feedback=True), sql, streams=streams, options={"eventtime.enabled": True})
     harness.push([{"ts": 1000 * number, "k": number} for number in range(12)])
-    metas = [unpack_frames(report)[2] for report in harness._chain.reports]  # type: ignore[attr-defined]
+    metas = [unpack_frames(report)[2] for report in harness._runner.reports]  # type: ignore[attr-defined]
     assert len(metas) == 3
     assert all(meta["open_runs"] for meta in metas)
     assert open_windows(metas) == 2, "[5, 15) and [10, 20): the watermark is at 11"
@@ -74,7 +74,7 @@ def test_dedupe_is_spread_over_shards_by_what_it_shares_with_the_groups(window: 
         assert Counter(map(str, wanted.rows)) == Counter(map(str, got.rows))
         assert Counter(map(str, _timeless(wanted.side))) == Counter(map(str, _timeless(got.side)))
     assert duplicates > 10
-    metas = [unpack_frames(report)[2] for report in many._chain.reports]  # type: ignore[attr-defined]
+    metas = [unpack_frames(report)[2] for report in many._runner.reports]  # type: ignore[attr-defined]
     holding = sum(int(str(meta["state_bytes"])) > 2000 for meta in metas)
     assert (holding > 1) is spread
 

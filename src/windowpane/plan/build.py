@@ -13,12 +13,13 @@ from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.eventtime.timing import Timing, resolve_timing
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.lower import lower
-from windowpane.plan.node import PlanNode, find
+from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
-from windowpane.plan.physical import PhysicalWatermark
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, side_notes
+from windowpane.plan.stages import StageGraph
+from windowpane.plan.staging import stages_of
 from windowpane.sql import SessionFacts
 from windowpane.sql.query import BoundQuery, StreamRef
 
@@ -33,6 +34,8 @@ class Plan:
     logical: PlanNode
     optimized: PlanNode
     physical: PlanNode
+    stages: StageGraph
+    """The physical plan for everything that runs it."""
     rules: tuple[AppliedRule, ...]
     notes: tuple[str, ...]
     types: EventtimeTypes = field(repr=False)
@@ -47,13 +50,12 @@ class Plan:
     @property
     def ticks_for(self) -> tuple[str, ...]:
         """What needs processing time to go on when no row comes."""
-        watermark = find(self.physical, PhysicalWatermark)
-        return watermark.ticks_for if watermark else ()
+        return self.stages.ticks_for
 
     @property
     def reinjects(self) -> bool:
         """Whether side rows of some kind are read again."""
-        return _reinjects(self.optimized)
+        return self.stages.output.reinjects
 
 
 def plan_query(
@@ -80,14 +82,21 @@ def plan_query(
     built = _Builder(context, timing, chains).sink()
     optimized, logical_rules = optimize_logical(built)
     physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
-    scan, scan_notes = resolve_scan(physical, streams, reinjects=_reinjects(optimized), session=session)
-    notes = timing.notes + side_notes(context, timing) + scan_notes
-    return Plan(name, bound, timing, built, optimized, physical, logical_rules + physical_rules, notes, types, scan)
-
-
-def _reinjects(root: PlanNode) -> bool:
-    sink = find(root, logical.LogicalSink)
-    return sink is not None and any(route.target == "reinject" for route in sink.routes)
+    stages = stages_of(physical, bound.relation)
+    scan, scan_notes = resolve_scan(stages, streams, session)
+    return Plan(
+        transform=name,
+        query=bound,
+        timing=timing,
+        logical=built,
+        optimized=optimized,
+        physical=physical,
+        stages=stages,
+        rules=logical_rules + physical_rules,
+        notes=timing.notes + side_notes(context, timing) + scan_notes,
+        types=types,
+        scan=scan,
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from windowpane.plan.build import Plan
 from windowpane.plan.node import PlanNode, Printable
-from windowpane.plan.placement import place
 
 Section: TypeAlias = Literal["logical", "optimized", "physical"]
 SECTIONS: tuple[Section, ...] = ("logical", "optimized", "physical")
@@ -27,7 +26,7 @@ def explain(plan: Plan, sections: tuple[Section, ...] = SECTIONS) -> dict[str, A
         "plan_id": plan.plan_id,
         "sql": plan.query.canonical,
         "rules": [{"rule": rule.name, "phase": rule.phase} for rule in plan.rules],
-        "shards": place(plan.physical).describe(),
+        "shards": plan.stages.window.placement.describe(),
         "notes": list(plan.notes),
         **{section: _structure(roots[section], itertools.count()) for section in sections},
     }

@@ -124,8 +124,9 @@ class _Lowering:
 
     def branch(self, node: logical.LogicalBranch) -> PlanNode:
         source = find(node, logical.LogicalSource)
-        error = branch_error(node.projection, node.where, (source.columns if source else None) or ())
-        return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error)
+        known = (source.columns if source else None) or ()
+        error = branch_error(node.projection, node.where, known)
+        return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error, known)
 
     def result_error(self, node: logical.LogicalProjection) -> Expr | None:
         having, sort = find(node, logical.LogicalHaving), find(node, logical.LogicalSort)

@@ -78,6 +78,8 @@ class PhysicalBranch(UnaryNode):
     where: Expr | None
     error: Expr | None = None
     """As of PhysicalProject, over the stream's columns."""
+    known: tuple[Column, ...] = ()
+    """The stream's columns, as far as their types are known."""
 
     def properties(self) -> Properties:
         columns = tuple(f"{expr.text} AS {name}" for name, expr in self.projection)

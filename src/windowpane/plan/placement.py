@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.plan import physical
-from windowpane.plan.node import PlanNode, find
-from windowpane.plan.node_fields import ColumnUse, WindowPlan
-from windowpane.plan.operators import find_aggregation, find_window
+from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
 
 
 @dataclass(frozen=True)
@@ -26,20 +23,18 @@ class Placement:
         return f"by {', '.join(self.labels)}" + (", every trigger is sent to all" if self.broadcast else "")
 
 
-def place(root: PlanNode) -> Placement:
+def place(window: WindowPlan | None, aggregation: Aggregation | None, dedupe: tuple[ColumnUse, ...]) -> Placement:
     """Windows that are cut by columns live where those columns say; a window over the whole stream lives in one shard.
 
     A sliding window over the stream whose rows are grouped is cut by the groups: a shard that knows all triggers can
-    tell what its own groups were at each.
+    tell what its own groups were at each. `dedupe` are the columns that rows are compared by.
     """
-    window, aggregation = find_window(root), find_aggregation(root)
     keys = aggregation.keys if aggregation else ()
     if window is None:
         return Placement(why_one="rows are released in order over the whole stream")
     if aggregation is not None and aggregation.max_groups is not None:
         return Placement(why_one="max_groups counts the groups of the whole window")
-    dedupe = find(root, physical.PhysicalDedupe)
-    if dedupe is not None:
+    if dedupe:
         return _shared_with_dedupe(dedupe, window, keys)
     if window.spec.per_group:
         return _by(keys) if keys else Placement(why_one="there are no groups")
@@ -52,9 +47,9 @@ def place(root: PlanNode) -> Placement:
     return Placement(why_one="the window is over the whole stream")
 
 
-def _shared_with_dedupe(dedupe: physical.PhysicalDedupe, window: WindowPlan, keys: tuple[ColumnUse, ...]) -> Placement:
+def _shared_with_dedupe(dedupe: tuple[ColumnUse, ...], window: WindowPlan, keys: tuple[ColumnUse, ...]) -> Placement:
     """By the columns that dedupe compares too: rows that agree in either key agree in these, and meet in one shard."""
-    compared = {use.column: use.label for use in dedupe.keys}
+    compared = {use.column: use.label for use in dedupe}
     if window.spec.per_group:
         shared = tuple(use for use in keys if use.column in compared)
         names, labels = tuple(use.name for use in shared), tuple(use.label for use in shared)

@@ -19,8 +19,8 @@ from windowpane.plan import physical
 from windowpane.plan.evaluation import conditions_of, translate_under
 from windowpane.plan.eventtime.scan_times import scan_times
 from windowpane.plan.guard import blame_order, guard_of, in_words
-from windowpane.plan.node import PlanNode, find
 from windowpane.plan.scan_sources import Refused, scan_columns, several_topics
+from windowpane.plan.stages import InputStage, StageGraph
 from windowpane.sql import SessionFacts, translate_expression
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
@@ -85,20 +85,21 @@ class ColumnarScan:
 
 
 def resolve_scan(
-    root: PlanNode, streams: Mapping[str, Stream], *, reinjects: bool = False, session: SessionFacts | None = None
+    stages: StageGraph, streams: Mapping[str, Stream], session: SessionFacts | None = None
 ) -> tuple[ColumnarScan | None, tuple[str, ...]]:
     """The scan of a plan, if it has one, and what EXPLAIN says of it.
 
-    PlanError SCAN_IMPOSSIBLE where one is demanded, by setting or because Spark does not read the format. `reinjects`:
-    side rows are read again, which Spark does. `session`: what expressions depend on.
+    PlanError SCAN_IMPOSSIBLE where one is demanded, by setting or because Spark does not read the format. `session`:
+    what expressions depend on.
     """
-    asked = {name: stream for name in _streams(root) if (stream := streams.get(name)) is not None and _may(stream)}
+    stage = stages.input
+    asked = {name: stream for name in stage.streams if (stream := streams.get(name)) is not None and _may(stream)}
     if not asked:
         return None, ()
     try:
-        if reinjects:
+        if stages.output.reinjects:
             raise Refused("it also reads reinjected rows")  # noqa: TRY301
-        scan = _chosen(root, streams, session or SessionFacts())
+        scan = _chosen(stage, streams, session or SessionFacts(), folds=stages.window.folds)
     except Refused as refused:
         _demand_none(asked, str(refused))
         return None, tuple(f"{name} is read by Spark, not by the columnar scan: {refused}" for name in asked)
@@ -127,28 +128,22 @@ def _demand_none(asked: Mapping[str, Stream], reason: str) -> None:
             raise PlanError("SCAN_IMPOSSIBLE", f"stream `{name}` {why}: {reason}", key=f"streams.{name}.scan")
 
 
-def _streams(root: PlanNode) -> list[str]:
-    found = [root.stream] if isinstance(root, physical.PhysicalDataSource) else []
-    return found + [name for child in root.children() for name in _streams(child)]
-
-
-def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts) -> ColumnarScan:
-    project = find(root, physical.PhysicalProject)
-    below = project.child if project is not None else None
-    timed = below if isinstance(below, physical.PhysicalEventTime) else None
-    source = timed.child if timed is not None else below
-    if project is None or not isinstance(source, physical.PhysicalDataSource):
+def _chosen(stage: InputStage, streams: Mapping[str, Stream], session: SessionFacts, *, folds: bool) -> ColumnarScan:
+    """`folds`: rows are aggregated where they are read, so that only rows of a side output need their event."""
+    timed = stage.source if isinstance(stage.source, physical.PhysicalEventTime) else None
+    source = timed.child if timed is not None else stage.source
+    if not isinstance(source, physical.PhysicalDataSource):
         raise Refused("FROM has another table or stream")
     stream = streams[source.stream]
     columns = scan_columns(stream, source.columns)
-    if project.original and not _folds(root):
+    if stage.original and not folds:
         raise Refused("a side output keeps original events, and rows are not aggregated where they are read")
     types = columns.types
-    plain = tuple((each.name, _name(each.expr)) for each in project.columns if _name(each.expr) in types)
-    conditions = conditions_of(project.columns)
+    plain = tuple((each.name, _name(each.expr)) for each in stage.columns if _name(each.expr) in types)
+    conditions = conditions_of(stage.columns)
     computed = {
         each.name: _computed(each.name, each.expr, conditions[each.name], types, session)
-        for each in project.columns
+        for each in stage.columns
         if _name(each.expr) not in types
     }
     return ColumnarScan(
@@ -159,20 +154,14 @@ def _chosen(root: PlanNode, streams: Mapping[str, Stream], session: SessionFacts
         columns=columns.read,
         times=scan_times(timed.steps, types) if timed else None,
         plain=plain,
-        computed=tuple(computed[name] for name in blame_order(project.columns) if name in computed),
-        where=project.where,
-        original=project.original,
+        computed=tuple(computed[name] for name in blame_order(stage.columns) if name in computed),
+        where=stage.where,
+        original=stage.original,
         own=columns.own,
         several_topics=stream.source_format.is_messages and several_topics(stream),
         max_record_bytes=stream.max_record_bytes,
         session=session,
     )
-
-
-def _folds(root: PlanNode) -> bool:
-    """Only rows that leave by a side output need their event."""
-    fused = find(root, physical.PhysicalStreamingAggregation)
-    return fused is not None and fused.aggregation.max_groups is None and find(root, physical.PhysicalDedupe) is None
 
 
 def _name(expr: Expr) -> str:

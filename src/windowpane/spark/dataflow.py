@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
-from windowpane.core.aggregation import empty_batch
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.evaluation.projection import Projection
 from windowpane.formats import load, source_format
@@ -74,19 +73,18 @@ def build_dataflow(
     else:
         scan = None
         rows = InputFrame(
-            spark, plan.physical, plan.query.relation, plan.types, sources.stream, sources.table, clock=not feedback
+            spark, plan.stages.input, plan.types, stream=sources.stream, table=sources.table, clock=not feedback
         ).build()
         crossing = to_arrow_schema(rows.schema, timezone="UTC")
     sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
-    stages, operators = split_stages(plan, sent, shards=shards, feedback=feedback)
+    stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback)
     if scan is None and not stages.ordered:
         rows = rows.drop(*c.FILE_COLUMNS)
     ids = shard_ids(spark, shards)
     folded = rows.mapInArrow(FoldStage(stages, ids, scan).run, PACKED)
     if ticks:
         folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
-    emitted = crossing_schema(operators, stages.complete_rows(empty_batch(sent), 0).schema)
-    results = ResultFrame.over(plan.physical, plan.plan_id, emitted, identified=identified)
+    results = ResultFrame.over(plan.stages.result, plan.plan_id, crossing_schema(emitted), identified=identified)
     stages = replace(stages, result_columns=tuple(results.schema.names))
     packed = folded.groupBy("shard").transformWithState(MergeStage(stages), OUTPUT, "Append", "None")
     return Dataflow(packed, stages, results)

@@ -16,7 +16,6 @@ from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Rows, Watermark
 from windowpane.core.numbering import NOWHERE, Numbers, Portion
-from windowpane.core.operators.base import Operator, through
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
@@ -99,7 +98,7 @@ class _Fold:
 
     def __init__(self, stages: Stages, context: BatchContext | None) -> None:
         self._stages, self._context = stages, context
-        self._operators: list[Operator] = stages.fold()
+        self._graph = stages.fold()
         self.clock_us: int | None = None
         self.portions: list[Portion] = []
         self._sources: Counter[str] = Counter()
@@ -140,16 +139,17 @@ class _Fold:
             self.portions[-1].frames += self._given(Watermark(self._context.watermark_us))
 
     def _given(self, frame: Frame) -> list[Frame]:
-        given = through(self._operators, [frame])
-        return [each for each in given if not isinstance(each, Clock | Watermark)]
+        (entry,) = self._graph.entries
+        given = self._graph.feed(entry, [frame])
+        return [each.frame for each in given if not isinstance(each.frame, Clock | Watermark)]
 
     @property
     def counts(self) -> Accounting:
-        return sum((operator.counts for operator in self._operators), Accounting())
+        return sum((operator.counts for operator in self._graph.operators), Accounting())
 
     def tallies(self) -> dict[str, int]:
         """Counts beside the accounting."""
-        future = sum(operator.future_rows for operator in self._operators if isinstance(operator, Intake))
+        future = sum(operator.future_rows for operator in self._graph.operators if isinstance(operator, Intake))
         times = {f"{TIMES}{source}": count for source, count in self._sources.items()}
         rows = sum(portion.rows for portion in self.portions)
         return {FUTURE: future, REINJECTED: self._reinjected, NUMBERED: rows} | times | dict(self.spent)

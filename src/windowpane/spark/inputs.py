@@ -18,13 +18,12 @@ from windowpane.plan import physical
 from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.guard import details, errors_where, projection_detail, projection_error, types_of
-from windowpane.plan.node import PlanNode, find
-from windowpane.plan.operators import falls_back_to_clock, time_sources
+from windowpane.plan.node import PlanNode
+from windowpane.plan.stages import InputStage
 from windowpane.spark.envelope import Envelope, install
 from windowpane.spark.event_times import NOW, TimeExpressions
 from windowpane.spark.fold_stage import CLOCK
 from windowpane.spark.static_joins import JOIN_DETAIL, JOIN_ERROR, KEEP, JoinedTable
-from windowpane.sql.query import Relation
 
 _BRANCH_ERROR = "_branch_error"
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
@@ -37,8 +36,7 @@ class InputFrame:
     """Builds the DataFrame that the fold stage reads. `stream` and `table` open a source by its name."""
 
     spark: SparkSession
-    root: PlanNode
-    relation: Relation
+    stage: InputStage
     types: EventtimeTypes
     stream: Callable[[str], DataFrame]
     table: Callable[[str], DataFrame]
@@ -47,50 +45,43 @@ class InputFrame:
 
     def build(self) -> DataFrame:
         install(self.spark)
-        project = find(self.root, physical.PhysicalProject)
-        if project is None:
-            raise InternalError("PLAN_SHAPE", "the plan has no input projection")
-        return self._projected(self._source(project.child), project)
+        return self._projected(self._source(self.stage.source))
 
-    def _projected(self, source: DataFrame, project: physical.PhysicalProject) -> DataFrame:
-        exprs = [column.expr for column in project.columns]
-        safe = Envelope.over(source, exprs, types_of(self.relation.columns))
-        error = self._error(source, project, safe)
-        columns = [f"CAST({c.EVENT_TIME} AS BIGINT) AS {c.EVENT_TIME}" if self._timed else f"{NOW} AS {c.EVENT_TIME}"]
+    def _projected(self, source: DataFrame) -> DataFrame:
+        exprs = [column.expr for column in self.stage.columns]
+        safe = Envelope.over(source, exprs, types_of(self.stage.relation.columns))
+        error, timed = self._error(source, safe), self.stage.timed
+        columns = [f"CAST({c.EVENT_TIME} AS BIGINT) AS {c.EVENT_TIME}" if timed else f"{NOW} AS {c.EVENT_TIME}"]
         if self.clock:
             columns.append(f"{NOW} AS {CLOCK}")
-        columns += [f"{safe.value(column.expr)} AS {column.name}" for column in project.columns]
-        columns += [f"{text} AS {name}" for text, name in self._extras(source, project, safe)]
+        columns += [f"{safe.value(column.expr)} AS {column.name}" for column in self.stage.columns]
+        columns += [f"{text} AS {name}" for text, name in self._extras(source, safe)]
         if error:
-            columns += [f"{error} AS {c.ERROR}", f"{self._detail(source, project, safe, error)} AS {c.DETAIL}"]
+            columns += [f"{error} AS {c.ERROR}", f"{self._detail(source, safe, error)} AS {c.DETAIL}"]
         return safe.frame.selectExpr(*columns)
 
-    @property
-    def _timed(self) -> bool:
-        return find(self.root, physical.PhysicalEventTime) is not None
-
-    def _error(self, source: DataFrame, project: physical.PhysicalProject, safe: Envelope) -> str | None:
+    def _error(self, source: DataFrame, safe: Envelope) -> str | None:
         """NULL for a good row, else the reason: first what could not be read, then no time, then no value."""
         parts = []
         if c.CORRUPT in source.columns:
             parts.append(f"CASE WHEN {c.CORRUPT} IS NOT NULL THEN 'decode_error' END")
         parts += [name for name in (physical.TIME_ERROR, _BRANCH_ERROR, JOIN_ERROR) if name in source.columns]
-        computed = projection_error(project.columns, safe)
+        computed = projection_error(self.stage.columns, safe)
         if computed is not None:
             kept = f"coalesce({KEEP}, FALSE)" if KEEP in source.columns else None
             parts.append(f"CASE WHEN {kept} THEN {computed} END" if kept else computed)
         return None if not parts else f"coalesce({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
-    def _detail(self, source: DataFrame, project: physical.PhysicalProject, safe: Envelope, error: str) -> str:
+    def _detail(self, source: DataFrame, safe: Envelope, error: str) -> str:
         """What exactly is wrong with a bad row, in the order of `_error`."""
         parts = [name for name in (c.CORRUPT, _TIME_DETAIL, _BRANCH_DETAIL, JOIN_DETAIL) if name in source.columns]
-        computed = projection_detail(project.columns, safe)
+        computed = projection_detail(self.stage.columns, safe)
         parts += [computed] if computed else []
         return f"CASE WHEN ({error}) IS NOT NULL THEN coalesce({', '.join([*parts, 'CAST(NULL AS STRING)'])}) END"
 
-    def _extras(self, source: DataFrame, project: physical.PhysicalProject, safe: Envelope) -> list[tuple[str, str]]:
+    def _extras(self, source: DataFrame, safe: Envelope) -> list[tuple[str, str]]:
         """WHERE as a flag, and the columns that ride along."""
-        conditions = [column.expr for column in project.columns if column.name == project.where]
+        conditions = [column.expr for column in self.stage.columns if column.name == self.stage.where]
         keep = [safe.value(condition) for condition in conditions]
         keep += [KEEP] if KEEP in source.columns else []
         flag = " AND ".join(f"coalesce({text}, FALSE)" for text in keep)
@@ -100,7 +91,7 @@ class InputFrame:
         match node:
             case physical.PhysicalDataSource():
                 opened = self.stream(node.stream)
-                if c.SOURCE_PARTITION in opened.columns or find(self.root, physical.PhysicalUnion) is None:
+                if c.SOURCE_PARTITION in opened.columns or not self.stage.is_union:
                     return opened
                 return opened.withColumn(c.SOURCE_PARTITION, F.lit(f"{node.stream}/0"))
             case physical.PhysicalEventTime():
@@ -116,14 +107,14 @@ class InputFrame:
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
         """The first step that yields a value wins; a strict step that yields none says why."""
         expressions = TimeExpressions(self.spark, self.types, source)
-        told = not self.clock and falls_back_to_clock(self.root)
+        told = not self.clock and self.stage.clock_fallback
         if told:
             steps = steps[:1]  # the fold stage knows the clock, and need not be told whose time it is
         values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
         columns: dict[str, str] = {c.EVENT_TIME: time}
         later: dict[str, str] = {}
-        if not told and len(time_sources(self.root)) > 1:
+        if not told and len(self.stage.time_sources) > 1:
             codes = [c.TIME_SOURCES.index(time_source(step)) for step in steps]
             cases = [f"WHEN {value} IS NOT NULL THEN {code}" for value, code in zip(values, codes, strict=True)]
             columns[c.TIME_SOURCE] = f"CAST(CASE {' '.join(cases)} END AS TINYINT)"
@@ -137,10 +128,8 @@ class InputFrame:
         return timed.withColumns({name: F.expr(text) for name, text in later.items()}) if later else timed
 
     def _branch(self, source: DataFrame, node: physical.PhysicalBranch) -> DataFrame:
-        stream = find(node, physical.PhysicalDataSource)
-        known = (stream.columns if stream else None) or ()
         exprs = [*([node.where] if node.where else []), *(expr for _, expr in node.projection)]
-        safe = Envelope.over(source, exprs, types_of(known))
+        safe = Envelope.over(source, exprs, types_of(node.known))
         columns = [f"{safe.value(expr)} AS `{name}`" for name, expr in node.projection]
         columns += [name for name in _HIDDEN if name in source.columns]
         if node.where is not None:
@@ -161,4 +150,4 @@ class InputFrame:
         return whole
 
     def _joined(self, source: DataFrame, node: physical.PhysicalStaticJoin) -> DataFrame:
-        return JoinedTable(self.spark, self.relation, node.join).to(source, self.table(node.join.table))
+        return JoinedTable(self.spark, self.stage.relation, node.join).to(source, self.table(node.join.table))

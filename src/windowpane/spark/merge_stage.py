@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
 from windowpane.core.numbering import Numbers, Portion, numbered
-from windowpane.core.operators.base import Holding, Operator, through
+from windowpane.core.operators.base import Holding
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, pack_frames
@@ -57,13 +57,11 @@ class Shard:
     """The merge operators of one shard for one micro-batch, taken up from their state entries."""
 
     def __init__(self, stages: Stages, entries: EntryMap) -> None:
-        self._operators: list[Operator] = stages.merge()
+        self._graph = stages.merge()
+        (self._entry,) = self._graph.entries
         self._result_columns, self._arrival_states = stages.result_columns, stages.arrival_states
         self._entries = entries
-        for number, operator in enumerate(self._operators):
-            own = entries.of_operator(number)
-            if own.names():
-                operator.load(own)
+        self._graph.load(entries)
         self._given: list[Frame] = []
         self._counts, self._clock_us, self._tallies = Accounting(), 0, Counter[str]()
 
@@ -98,7 +96,7 @@ class Shard:
 
     def holdings(self) -> list[tuple[str, Holding]]:
         """What the operators keep, each with the operator's name."""
-        return [(type(operator).__name__, held) for operator in self._operators for held in operator.holdings()]
+        return [(type(operator).__name__, held) for operator in self._graph.operators for held in operator.holdings()]
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
         sent, numbers = list[Portion](), Numbers.onwards(0)
@@ -109,31 +107,29 @@ class Shard:
             folded = folded + each.counts
             clock_us = max(clock_us, each.clock_us)
             tallies.update(each.tallies)
-        before = self._operators[-1].watermark_us
+        before = self._graph.watermark_before(self._entry)
         beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
         return beginning + numbered(sent, numbers, self._arrival_states), folded, clock_us, tallies
 
     def _finish(self, frames: list[Frame]) -> None:
-        self._given = through(self._operators, frames)
-        self._counts = sum((operator.counts for operator in self._operators), self._counts)
-        self._counts.buffered = sum(operator.buffered() for operator in self._operators)
-        for number, operator in enumerate(self._operators):
-            operator.save(self._entries.of_operator(number))
+        self._given = [given.frame for given in self._graph.feed(self._entry, frames)]
+        self._counts = sum(self._graph.take_counts().values(), self._counts)
+        self._graph.save(self._entries)
 
     def _crossing(self, frame: Emissions) -> Emissions:
         """Bytes are what a result costs from here on."""
         return frame if self._result_columns is None else Emissions(frame.batch.select(list(self._result_columns)))
 
     def _report(self, clock_us: int) -> dict[str, object]:
-        watermark = next((op for op in self._operators if isinstance(op, EventtimeWatermark)), None)
+        watermark = next((op for op in self._graph.operators if isinstance(op, EventtimeWatermark)), None)
         return {
             "clock_us": clock_us,
-            "watermark_us": self._operators[-1].watermark_us,
+            "watermark_us": self._graph.watermark_us,
             "maxima": dict(watermark.tracker.maxima) if watermark else {},
             "held_by": watermark.tracker.holding(clock_us) if watermark else None,
             "watermarks": watermark.watermarks_emitted if watermark else 0,
-            "open_windows": sum(operator.open_count() for operator in self._operators),
-            "open_runs": [part for operator in self._operators for part in operator.open_runs()],
+            "open_windows": sum(operator.open_count() for operator in self._graph.operators),
+            "open_runs": [part for operator in self._graph.operators for part in operator.open_runs()],
             "state_bytes": self._entries.size(),
         }
 

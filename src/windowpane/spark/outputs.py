@@ -13,11 +13,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from windowpane.connectors.sinks import IDENTITY, WHOLE_JSON_SQL
 from windowpane.core import columns as c
-from windowpane.core.operators.base import Operator, emission_schema
-from windowpane.plan import physical
 from windowpane.plan.guard import errors_where
-from windowpane.plan.node import PlanNode, find
-from windowpane.plan.operators import find_aggregation
+from windowpane.plan.stages import ResultStage
 from windowpane.spark.envelope import Envelope, install, risky_texts
 from windowpane.spark.merge_stage import RESULTS, SIDE
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
@@ -40,34 +37,34 @@ _NO_RESULT = (c.SOURCE_PARTITION, c.EVENT, c.REINJECTIONS)
 """Columns of rows that results may have and nobody reads."""
 
 
-def crossing_schema(operators: list[Operator], rows: pa.Schema) -> pa.Schema:
-    """Columns of the emissions that the merge stage hands over, for rows of schema `rows`."""
-    return pa.schema([field for field in emission_schema(operators, rows) if field.name not in _NO_RESULT])
+def crossing_schema(emitted: pa.Schema) -> pa.Schema:
+    """Columns of the emissions that leave the merge stage."""
+    return pa.schema([field for field in emitted if field.name not in _NO_RESULT])
 
 
 @dataclass(frozen=True)
 class ResultFrame:
     """Builds the DataFrame of results from the merge stage's output. `schema`: columns of the emissions that cross."""
 
-    root: PlanNode
+    stage: ResultStage
     plan_id: str
     schema: pa.Schema
     identify: bool
 
     @classmethod
-    def over(cls, root: PlanNode, plan_id: str, emitted: pa.Schema, *, identified: bool) -> ResultFrame:
+    def over(cls, stage: ResultStage, plan_id: str, emitted: pa.Schema, *, identified: bool) -> ResultFrame:
         """For emissions with these columns. Where results are just columns of them, the others need not cross.
 
         `identified`: somebody will ask which emission a row is, so that all columns are needed.
         """
-        whole = cls(root, plan_id, emitted, identify=c.WINDOW_START in emitted.names)
+        whole = cls(stage, plan_id, emitted, identify=c.WINDOW_START in emitted.names)
         if identified or not whole.is_plain:
             return whole
         sources = whole._plain_columns()
         read = {sources[output.expr.text] for output in whole._outputs}
         bounds = {c.WINDOW_START, c.WINDOW_END, c.WINDOW_SALT} if UNPACKED_ID in read else set[str]()
         kept = [field for field in emitted if field.name in read | bounds]
-        return cls(root, plan_id, pa.schema(kept), identify=UNPACKED_ID in read)
+        return cls(stage, plan_id, pa.schema(kept), identify=UNPACKED_ID in read)
 
     @property
     def unpack(self) -> Unpack:
@@ -86,10 +83,8 @@ class ResultFrame:
     @cached_property
     def is_plain(self) -> bool:
         """Results are columns of the emissions: nothing is left to compute, to filter or to sort."""
-        kinds = (physical.PhysicalHaving, physical.PhysicalTopN, physical.PhysicalSort)
-        return all(find(self.root, kind) is None for kind in kinds) and all(
-            output.expr.text in self._plain_columns() for output in self._outputs
-        )
+        bare = self.stage.having is None and not self.stage.order and self.stage.limit is None
+        return bare and all(output.expr.text in self._plain_columns() for output in self._outputs)
 
     def plain(self, emitted: pa.Table) -> pa.Table:
         """Plain results, of the types that Spark would give them."""
@@ -109,14 +104,12 @@ class ResultFrame:
 
     @property
     def _outputs(self) -> tuple[Output, ...]:
-        node = find(self.root, physical.PhysicalFinalProject)
-        assert node is not None
-        return node.outputs
+        return self.stage.outputs
 
     @cached_property
     def has_identity(self) -> bool:
         """Whether window, group and epoch tell results apart: rows that are not grouped share their window."""
-        return c.WINDOW_START in self.schema.names and find_aggregation(self.root) is not None
+        return c.WINDOW_START in self.schema.names and self.stage.grouped
 
     def build(self, unpacked: DataFrame, *, identified: bool = False) -> DataFrame:
         """Results as the query names them, without the emissions that cannot be evaluated.
@@ -145,13 +138,11 @@ class ResultFrame:
 
     @property
     def _condition(self) -> Expr | None:
-        node = find(self.root, physical.PhysicalHaving)
-        return node.condition if node else None
+        return self.stage.having
 
     @property
     def _order(self) -> tuple[OrderKey, ...]:
-        node = find(self.root, physical.PhysicalTopN) or find(self.root, physical.PhysicalSort)
-        return node.order if node else ()
+        return self.stage.order
 
     @property
     def _computed(self) -> list[Expr]:
@@ -205,10 +196,9 @@ class ResultFrame:
         return f"to_json(named_struct({record}), {RECORD_JSON})"
 
     def _group_key(self) -> str:
-        aggregation = find_aggregation(self.root)
-        if aggregation is None or not aggregation.keys:
+        if not self.stage.keys:
             return NO_TEXT
-        return f"struct({', '.join(f'{use.name} AS `{use.label}`' for use in aggregation.keys)})"
+        return f"struct({', '.join(f'{key.name} AS `{key.label}`' for key in self.stage.keys)})"
 
     def _pseudo_columns(self) -> list[str]:
         names = self.unpack.identified_schema.names
@@ -223,11 +213,10 @@ class ResultFrame:
             return frame
         frame = frame.selectExpr("*", *(f"{safe.value(key.expr)} AS _o{n}" for n, key in enumerate(self._order)))
         window = [column for column in (c.WINDOW_START, c.WINDOW_END, c.TRIGGER) if column in self.schema.names]
-        top = find(self.root, physical.PhysicalTopN)
-        if top is not None:
+        if self.stage.limit is not None:
             order = ", ".join(_order_key(n, key) for n, key in enumerate(self._order))
             rank = f"row_number() OVER (PARTITION BY {', '.join(window)} ORDER BY {order}) AS _rank"
-            frame = frame.selectExpr("*", rank).where(f"_rank <= {top.limit}")
+            frame = frame.selectExpr("*", rank).where(f"_rank <= {self.stage.limit}")
         return frame.orderBy(*window, *_directions(self._order))
 
     def _projected(self, frame: DataFrame, safe: Envelope, *, identified: bool) -> DataFrame:
@@ -240,12 +229,8 @@ class ResultFrame:
 
     def _canonical_key(self) -> str:
         """The group as JSON that is the same however the query is laid out, and differs where groups differ."""
-        aggregation, project = find_aggregation(self.root), find(self.root, physical.PhysicalProject)
-        assert aggregation is not None
-        assert project is not None
-        texts = {column.name: column.expr.text for column in project.columns}
-        keys = [(use.name, texts.get(use.column, use.label)) for use in aggregation.keys]
-        parts = [f"{self._one_zero(name)} AS {_quoted(text)}" for name, text in keys]
+        keys = zip(self.stage.keys, self.stage.key_texts, strict=True)
+        parts = [f"{self._one_zero(key.name)} AS {_quoted(text)}" for key, text in keys]
         return f"to_json(struct({', '.join(parts)}), {WHOLE_JSON_SQL})" if parts else "'{}'"
 
     def _one_zero(self, key: str) -> str:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.frames import Frame, MaybeLateRows, Partials, Progress, Rows, SideRows, TriggerTimes
+from windowpane.core.graph import Graph
 from windowpane.core.hashing import shard_of
 from windowpane.core.numbering import Portion
-from windowpane.core.operators.base import Operator
 from windowpane.core.rows import flags, select, take
 
 
@@ -48,15 +48,15 @@ class Stages:
     ordered: bool = True
     """Something depends on the order of rows: rows are numbered by the files they are from."""
 
-    def fold(self) -> list[Operator]:
+    def fold(self) -> Graph:
         """Operators before the shuffle; they hold no state between micro-batches."""
-        operators: list[Operator] = pickle.loads(self.fold_template)  # noqa: S301  # made by our own driver
-        return operators
+        graph: Graph = pickle.loads(self.fold_template)  # noqa: S301  # made by our own driver
+        return graph
 
-    def merge(self) -> list[Operator]:
+    def merge(self) -> Graph:
         """Operators after the shuffle, without state."""
-        operators: list[Operator] = pickle.loads(self.merge_template)  # noqa: S301
-        return operators
+        graph: Graph = pickle.loads(self.merge_template)  # noqa: S301
+        return graph
 
     def complete_rows(self, batch: pa.RecordBatch, first_arrival: int) -> pa.RecordBatch:
         """A batch as Spark gives it, with the columns that operators expect and Spark need not send."""

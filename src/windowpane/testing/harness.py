@@ -9,21 +9,21 @@ import datetime as dt
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pyarrow as pa
 
 from windowpane.config import parse_options, parse_stream, parse_table, parse_transform
 from windowpane.core import blob, side
 from windowpane.core.accounting import Accounting
-from windowpane.core.chain import BatchResult, Chain
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.operators.intake import Intake
-from windowpane.core.side import Key
+from windowpane.core.runner import BatchResult, Runner
 from windowpane.core.state import EntryMap
 from windowpane.errors import ConfigError, StateError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
-from windowpane.plan.operators import build_operators, find_aggregation
+from windowpane.plan.operators import build_graph
 from windowpane.plan.pipeline import source_schema
 from windowpane.sql import Catalog, bind, parse_schema
 from windowpane.sql.query import Column
@@ -92,16 +92,12 @@ class Harness:
         self._expressions = Expressions()
         self._columns: dict[str, tuple[Column, ...]] = {}
         self.plan = self._plan(sql, streams, options or {}, transform or {}, tables=tables or {}, types=eventtime_types)
-        self._inputs = InputEvaluator(self.plan.physical, self.plan.query.relation, self.plan.types, self._expressions)
-        aggregation = find_aggregation(self.plan.physical)
-        keys = tuple(Key(use.name, use.label) for use in aggregation.keys) if aggregation else ()
-        self._outputs = OutputEvaluator(self.plan.physical, self.plan.plan_id, keys, self._expressions)
-        self._streams = list(dict.fromkeys(ref.name for ref in self.plan.query.relation.streams))
+        stages = self.plan.stages
+        self._input, self._streams = stages.input.name, list(stages.input.streams)
+        self._inputs = InputEvaluator(stages.input, self.plan.types, self._expressions)
+        self._outputs = OutputEvaluator(stages.result, self.plan.plan_id, self._expressions)
         schema = self._inputs.schema(self._pushed([], self._streams[0], "0"))
-        required = self._streams if len(self._streams) > 1 else ()
-        self._chain = Chain(
-            build_operators(self.plan.physical, schema, streams=required, data_driven=self._data_driven)
-        )
+        self._runner = Runner(build_graph(stages, {self._input: schema}, data_driven=self._data_driven))
 
     def _plan(
         self,
@@ -147,20 +143,20 @@ class Harness:
         pushed = self._pushed(rows, name, str(shard))
         batch = self._inputs.rows(pushed)
         self._arrivals += batch.num_rows
-        return self._step(self._open_chain().run_batch(self._clock_us, [batch]))
+        return self._step(self._open_runner().run_batch(self._clock_us, {self._input: [batch]}))
 
     def advance_watermark(self, when: dt.datetime | int) -> Step:
         """Move the watermark to an instant (datetime, or microseconds since the epoch). It never moves back."""
-        return self._step(self._open_chain().run_batch(self._clock_us, advance_to_us=_us(when)))
+        return self._step(self._open_runner().run_batch(self._clock_us, {}, advance_to_us=_us(when)))
 
     def advance_clock(self, seconds: float) -> Step:
         """Let processing time pass: idle shards, processing-time windows, EMIT EVERY."""
         self._move_clock(self._clock_us + round(seconds * 1_000_000))
-        return self._step(self._open_chain().run_batch(self._clock_us))
+        return self._step(self._open_runner().run_batch(self._clock_us, {}))
 
     def end(self) -> Step:
         """Graceful end: buffered rows are released, every open window and pending lookahead is emitted."""
-        step = self._step(self._open_chain().end(self._clock_us))
+        step = self._step(self._open_runner().end(self._clock_us))
         self._finished = True
         return step
 
@@ -182,12 +178,12 @@ class Harness:
     @property
     def counts(self) -> dict[str, int]:
         """What is counted beside the accounting: where rows got their time from, and how many lie too far ahead."""
-        future = [each.future_rows for each in self._chain.operators if isinstance(each, Intake)]
+        future = [each.future_rows for each in self._runner.graph.operators if isinstance(each, Intake)]
         return {f"time_{origin}": number for origin, number in self.time_sources.items()} | {"future_rows": sum(future)}
 
     def snapshot(self) -> bytes:
         """Everything the query remembers, in one blob: the state entries that Spark would store, and more."""
-        self._chain.save(self._entries)
+        self._runner.graph.save(self._entries)
         remembered = _Remembered(
             self.plan.plan_id, self._clock_us, self._arrivals, self._finished, dict(self._inputs.time_sources)
         )
@@ -217,12 +213,12 @@ class Harness:
         self._inputs.time_sources.update(remembered.time_sources)
         names, contents = (column.to_pylist() for column in state.batches["entries"].columns)
         self._entries = EntryMap(dict(zip(names, contents, strict=True)))
-        self._chain.load(self._entries)
+        self._runner.graph.load(self._entries)
 
-    def _open_chain(self) -> Chain:
+    def _open_runner(self) -> Runner:
         if self._finished:
             raise StateError("FINISHED", "this query has ended gracefully and accepts no more rows", "start a new one")
-        return self._chain
+        return self._runner
 
     def _stream(self, stream: str | None) -> str:
         if stream is None and len(self._streams) == 1:
@@ -242,7 +238,7 @@ class Harness:
 
     def _step(self, result: BatchResult) -> Step:
         tables, side_batches = [], list(result.side)
-        for emissions in result.emissions:
+        for emissions in chain.from_iterable(result.emissions.values()):
             table, errors = self._outputs.results(emissions)
             tables.append(table)
             if errors is not None:

@@ -20,9 +20,8 @@ from windowpane.plan.evaluation import conditions_of
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.guard import row_error_detail
-from windowpane.plan.node import PlanNode, find
-from windowpane.plan.operators import row_aliases
-from windowpane.sql.query import Relation
+from windowpane.plan.node import PlanNode
+from windowpane.plan.stages import InputStage
 from windowpane.testing.decode import Decoded
 from windowpane.testing.expressions import ROW, Expressions
 from windowpane.testing.joins import TableJoin
@@ -48,23 +47,19 @@ class Pushed:
 class InputEvaluator:
     """Evaluates everything below the watermark: event time, joins, branches, the input projection."""
 
-    def __init__(self, root: PlanNode, relation: Relation, types: EventtimeTypes, expressions: Expressions) -> None:
-        project = find(root, physical.PhysicalProject)
-        if project is None:
-            raise InternalError("PLAN_SHAPE", "the plan has no input projection")
-        self._project, self._types, self._expressions = project, types, expressions
-        self._aliases, self._relation = row_aliases(root), relation
+    def __init__(self, stage: InputStage, types: EventtimeTypes, expressions: Expressions) -> None:
+        self._stage, self._types, self._expressions = stage, types, expressions
         self.time_sources: Counter[str] = Counter()
         """How many rows got their time from where."""
 
     def rows(self, pushed: Pushed) -> pa.RecordBatch:
         """The rows as operators take them."""
-        source = self._source(self._project.child, pushed)
+        source = self._source(self._stage.source, pushed)
         if source is None:
             raise InternalError("PLAN_SHAPE", f"no source of the plan reads stream `{pushed.stream}`")
         projected = self._projected(source)
         columns = self._core_columns(pushed, source, projected)
-        for name, column in self._aliases.items():
+        for name, column in self._stage.aliases:
             columns[name] = projected.column(column)
         for name in projected.column_names:
             columns.setdefault(name, projected.column(name))
@@ -77,12 +72,12 @@ class InputEvaluator:
 
     def _projected(self, source: pa.Table) -> pa.Table:
         """The input projection with its WHERE flag and error reason."""
-        conditions = conditions_of(self._project.columns)
+        conditions = conditions_of(self._stage.columns)
         columns = {
             column.name: self._expressions.under(column.expr.text, conditions[column.name], source.schema)
-            for column in self._project.columns
+            for column in self._stage.columns
         }
-        guard = self._project.error.text if self._project.error is not None else None
+        guard = self._stage.error.text if self._stage.error is not None else None
         found, reasons = self._evaluated(source, columns | {ROW: ROW}, guard)
         return found.append_column(c.ERROR, reasons)
 
@@ -116,8 +111,8 @@ class InputEvaluator:
 
     def _keep(self, source: pa.Table, projected: pa.Table) -> pa.Array:
         keep = pa.repeat(pa.scalar(value=True), source.num_rows)
-        if self._project.where is not None:
-            keep = pc.fill_null(projected.column(self._project.where), fill_value=False)
+        if self._stage.where is not None:
+            keep = pc.fill_null(projected.column(self._stage.where), fill_value=False)
         if _BRANCH_KEEP in source.column_names:
             keep = pc.and_(keep, pc.fill_null(source.column(_BRANCH_KEEP), fill_value=False))
         return keep
@@ -132,7 +127,7 @@ class InputEvaluator:
             reasons = pc.if_else(kept, reasons, pa.scalar(None, pa.string()))
         parts.append(reasons)
         reason = pc.coalesce(*parts)
-        computed = row_error_detail(self._project.columns, self._relation.columns)
+        computed = row_error_detail(self._stage.columns, self._stage.relation.columns)
         if computed is None:
             return reason, problems
         details = self._expressions.select(source, {"detail": computed}).column("detail").cast(pa.string())
@@ -224,4 +219,4 @@ class InputEvaluator:
         return found.set_column(found.schema.get_field_index(_TS_ERROR), _TS_ERROR, known)
 
     def _joined(self, node: physical.PhysicalStaticJoin, table: pa.Table) -> pa.Table:
-        return TableJoin(self._relation, node.join, self._expressions, _BRANCH_KEEP).apply(table)
+        return TableJoin(self._stage.relation, node.join, self._expressions, _BRANCH_KEEP).apply(table)

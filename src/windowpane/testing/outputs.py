@@ -10,14 +10,12 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.rows import int64s
-from windowpane.core.side import Key
 from windowpane.core.window_id import window_ids
 from windowpane.evaluation.duckdb_tables import quoted
 from windowpane.evaluation.reasons import EVALUATION_ERROR
-from windowpane.plan import physical
-from windowpane.plan.node import PlanNode, find
+from windowpane.plan.stages import ResultStage
 from windowpane.sql import error_guard
-from windowpane.sql.query import OrderKey, Output
+from windowpane.sql.query import OrderKey
 from windowpane.testing.expressions import ROW, Expressions, spark_types
 from windowpane.time import from_datetime, to_datetime
 
@@ -31,14 +29,10 @@ LAST_US = from_datetime(dt.datetime.max.replace(tzinfo=dt.UTC))
 class OutputEvaluator:
     """Evaluates everything above the window."""
 
-    def __init__(self, root: PlanNode, plan_id: str, keys: tuple[Key, ...], expressions: Expressions) -> None:
-        self._plan_id, self._keys, self._expressions = plan_id, keys, expressions
-        having, top = find(root, physical.PhysicalHaving), find(root, physical.PhysicalTopN)
-        sort, project = find(root, physical.PhysicalSort), find(root, physical.PhysicalFinalProject)
-        self._having = having.condition.text if having else None
-        self._order: tuple[OrderKey, ...] = top.order if top else sort.order if sort else ()
-        self._limit = top.limit if top else None
-        self._outputs: tuple[Output, ...] = project.outputs if project else ()
+    def __init__(self, stage: ResultStage, plan_id: str, expressions: Expressions) -> None:
+        self._plan_id, self._keys, self._expressions = plan_id, stage.keys, expressions
+        self._having = stage.having.text if stage.having else None
+        self._order, self._limit, self._outputs = stage.order, stage.limit, stage.outputs
 
     def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch | None]:
         """Result rows in order, and the emissions that could not be evaluated as error rows (None when all could)."""

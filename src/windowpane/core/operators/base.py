@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from windowpane.core.frames import (
     BatchEnd,
     Clock,
     ControlSignal,
+    Emissions,
     Frame,
     MaybeLateRows,
     Partials,
@@ -22,6 +24,9 @@ from windowpane.core.frames import (
     WindowRows,
 )
 from windowpane.core.state import HEADER, Header, StateEntries, Times
+
+IN = "in"
+"""The input of an operator that has only one."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +46,30 @@ class Holding:
 class Operator:
     """Base of all operators. Subclasses override the `on_…` methods they care about; all else is passed on.
 
-    Called by the chain that hosts it, one frame at a time, in the order of `frames.py`. `counts` is read and reset by
-    the chain after every micro-batch: an operator that decides a row's fate adds it there, exactly once per row.
+    Called by the graph that contains it, one frame at a time, in the order of `frames.py`. `counts` is read and reset
+    after every micro-batch: an operator that decides a row's fate adds it there, exactly once per row.
     """
+
+    inputs: ClassVar[tuple[str, ...]] = (IN,)
+    """Names of its inputs. An operator with several overrides `on_input`; `junction.py` combines their messages."""
+    moves_time: ClassVar[bool] = False
+    """Whether it decides on the watermark, instead of passing on the one it is given."""
+    folds: ClassVar[bool] = False
+    """Whether it turns rows into partial accumulators, and so can run before rows of all tasks meet."""
+    is_ordered: bool = True
+    """Whether the order in which rows arrive matters to it."""
+    arrival_states: tuple[str, ...] = ()
+    """Columns of its partial accumulators that hold arrival numbers."""
 
     def __init__(self) -> None:
         self.clock_us = 0
         self.watermark_us: int | None = None
+        """The watermark that operators behind this one know of."""
         self.counts = Accounting()
+
+    def on_input(self, port: str, frame: Frame) -> Iterable[Frame]:
+        """Take one frame that arrives at the input `port`."""
+        return self.on_frame(frame)
 
     def on_frame(self, frame: Frame) -> Iterable[Frame]:
         """Take one frame, give the frames that follow from it, in order, all of which the caller must take."""
@@ -78,6 +99,8 @@ class Operator:
                 return self.on_partials(frame)
             case MaybeLateRows():
                 return self.on_maybe_late_rows(frame)
+            case Emissions():
+                return self.on_emissions(frame)
             case _:
                 return [frame]
 
@@ -100,6 +123,10 @@ class Operator:
     def on_maybe_late_rows(self, frame: MaybeLateRows) -> list[Frame]:
         return [frame]
 
+    def on_emissions(self, frame: Emissions) -> list[Frame]:
+        """Results of the stage before this operator."""
+        return [frame]
+
     def on_progress(self, frame: Progress) -> list[Frame]:
         return [frame]
 
@@ -118,6 +145,10 @@ class Operator:
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         """Schema of the batches that leave, for rows of schema `given`; after the last operator, of the emissions."""
         return given
+
+    def schema_of(self, given: Mapping[str, pa.Schema]) -> pa.Schema:
+        """The same, for an operator with any number of inputs, by their names."""
+        return self.output_schema(given[IN])
 
     def buffered(self) -> int:
         """Rows that are held back and have no outcome yet."""
@@ -162,22 +193,3 @@ class Operator:
         self.clock_us, self.watermark_us = times.clock_us, times.watermark_us
         self.load_header(header)
         return header
-
-
-def emission_schema(operators: Sequence[Operator], rows: pa.Schema) -> pa.Schema:
-    """Columns of the emissions of operators in a row, for rows of schema `rows`."""
-    for operator in operators:
-        rows = operator.output_schema(rows)
-    return rows
-
-
-def through(operators: Sequence[Operator], frames: Iterable[Frame]) -> list[Frame]:
-    """What comes out when frames go through operators in a row: each frame all the way, before the next one is made."""
-    for operator in operators:
-        frames = _through_one(operator, frames)
-    return list(frames)
-
-
-def _through_one(operator: Operator, frames: Iterable[Frame]) -> Iterator[Frame]:
-    for frame in frames:
-        yield from operator.on_frame(frame)

@@ -25,6 +25,8 @@ Int64s = npt.NDArray[np.int64]
 class PartialAggregation(AlignedIntake):
     """Rows in, partial accumulators out. Judges lateness per window against the watermark before the micro-batch."""
 
+    folds = True
+
     def __init__(self, plan: AlignedPlan, aggregator: Aggregator) -> None:
         super().__init__(plan)
         self._aggregator = aggregator

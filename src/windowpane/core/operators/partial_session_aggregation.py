@@ -19,6 +19,8 @@ from windowpane.core.windows.session import segment
 class PartialSessionAggregation(Operator):
     """Rows in, sessions of this micro-batch out. Rows that would be late alone go on as they are."""
 
+    folds = True
+
     def __init__(self, plan: SessionPlan, aggregator: Aggregator) -> None:
         super().__init__()
         self.plan, self._aggregator = plan, aggregator

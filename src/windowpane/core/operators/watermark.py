@@ -33,6 +33,8 @@ class EventtimeWatermark(Operator):
     row with ts <= W is released. `data_driven` False: only Watermark frames from upstream move it.
     """
 
+    moves_time = True
+
     def __init__(
         self,
         *,
@@ -121,6 +123,8 @@ def _taken(buffer: RowBuffer, until_us: int | None) -> pa.RecordBatch | None:
 
 class ProcessTimeWatermark(Operator):
     """Processing time: the watermark is the micro-batch's timestamp."""
+
+    moves_time = True
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         return []

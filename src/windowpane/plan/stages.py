@@ -1,0 +1,193 @@
+"""The stages of a planned query, with everything that hosts and operators need as fields.
+
+`staging.py` makes them from the physical plan. EXPLAIN prints the plan's nodes; everything else reads the stages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias, TypeVar
+
+from windowpane.core.side import Key
+from windowpane.errors import InternalError
+from windowpane.plan.eventtime.timing import LateRule, TimeMode
+from windowpane.plan.node import PlanNode
+from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, SideRoute, WindowPlan
+from windowpane.plan.physical import Deadlines
+from windowpane.plan.placement import Placement
+from windowpane.sql.query import Expr, OrderKey, Output, Relation
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of a query. `inputs` are the names of the stages it takes rows from.
+
+    `account`: stages with the same name here prove together that no row was lost. Empty for the main query.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    account: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class InputStage(Stage):
+    """Rows of FROM as operators take them. The host computes them, in Spark, in the columnar scan or in DuckDB."""
+
+    relation: Relation
+    source: PlanNode
+    """Streams, static joins and unions, as a tree of physical nodes that the host evaluates from the leaves up."""
+    streams: tuple[str, ...]
+    is_union: bool
+    """Rows come from several branches, so each row names the source partition it comes from."""
+    columns: tuple[InputColumn, ...]
+    """The input projection: the columns that cross into the operators, with the time of each row."""
+    where: str | None
+    """The column of the projection that holds WHERE."""
+    error: Expr | None
+    """NULL for a row that evaluates well, else the reason of its error."""
+    original: bool
+    """Side outputs need the whole source row."""
+    aliases: tuple[tuple[str, str], ...]
+    """Columns that operators read, each with the column of the projection that it is."""
+    timed: bool
+    """Rows have an event time. Otherwise they have the time of their micro-batch."""
+    time_sources: tuple[str, ...]
+    """Where rows may get their time from. If it is only one, all rows get it from there."""
+    clock_fallback: bool
+    """A row's time is in one place, and a row without it has the time of its micro-batch."""
+
+
+@dataclass(frozen=True)
+class TimeStage(Stage):
+    """The watermark of the rows of an input."""
+
+    keys: tuple[Key, ...]
+    """The keys of the query's groups, for side rows."""
+    streams: tuple[str, ...]
+    """Streams without whose rows the watermark does not move; empty if there is only one."""
+    mode: TimeMode
+    ordered: bool
+    """Rows are released by (event time, arrival)."""
+    deadlines: Deadlines | None
+    ticks_for: tuple[str, ...]
+    """What needs processing time to go on when no row comes. If it is empty, an idle query is idle."""
+    late_rule: LateRule
+    lag_us: int = 0
+    max_future_skew_us: int | None = None
+    idle_timeout_us: int | None = None
+
+
+@dataclass(frozen=True)
+class DedupeStage(Stage):
+    """Takes out rows whose values of `compared` were seen within the horizon."""
+
+    keys: tuple[Key, ...]
+    """As of TimeStage."""
+    compared: tuple[ColumnUse, ...]
+    within_us: int
+    slack_us: int
+    """How far behind the watermark a row may be and still count."""
+
+
+@dataclass(frozen=True)
+class WindowStage(Stage):
+    """Rows to windows, and to the results of their groups. Without a window, each released row is a result."""
+
+    keys: tuple[Key, ...]
+    window: WindowPlan | None
+    aggregation: Aggregation | None
+    fused: bool
+    """Rows are folded into accumulators as they come."""
+    per_window: bool
+    """Overlapping windows have a state each, instead of sharing panes."""
+    admits: bool
+    """Which rows count depends on rows before them, because of a quota or dedupe."""
+    placement: Placement
+
+    @property
+    def folds(self) -> bool:
+        """Rows can become partial accumulators before they meet the rows of other tasks."""
+        return self.fused and not self.admits
+
+
+@dataclass(frozen=True)
+class ResultStage(Stage):
+    """The results of a window: HAVING, order, limit and the columns of SELECT."""
+
+    having: Expr | None
+    order: tuple[OrderKey, ...]
+    limit: int | None
+    outputs: tuple[Output, ...]
+    grouped: bool
+    keys: tuple[Key, ...]
+    key_texts: tuple[str, ...]
+    """The canonical expression of each key: names the group, however the query is laid out."""
+
+
+@dataclass(frozen=True)
+class OutputStage(Stage):
+    """Where results and side rows go."""
+
+    sinks: tuple[str, ...]
+    routes: tuple[SideRoute, ...]
+
+    @property
+    def reinjects(self) -> bool:
+        """Whether side rows of some kind are read again."""
+        return any(route.target == "reinject" for route in self.routes)
+
+
+AnyStage: TypeAlias = InputStage | TimeStage | DedupeStage | WindowStage | ResultStage | OutputStage
+Kind = TypeVar("Kind", bound=Stage)
+
+
+@dataclass(frozen=True)
+class StageGraph:
+    """Stages in an order in which each follows those it takes rows from."""
+
+    stages: tuple[AnyStage, ...]
+
+    def __post_init__(self) -> None:
+        names: set[str] = set()
+        for stage in self.stages:
+            if stage.name in names or not names.issuperset(stage.inputs):
+                raise InternalError("STAGES", f"stage {stage.name} of {stage.inputs} does not follow {sorted(names)}")
+            names.add(stage.name)
+
+    @cached_property
+    def by_name(self) -> dict[str, AnyStage]:
+        return {stage.name: stage for stage in self.stages}
+
+    def of(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        """All stages of a kind."""
+        return tuple(stage for stage in self.stages if isinstance(stage, kind))
+
+    def only(self, kind: type[Kind]) -> Kind:
+        """The stage of a kind, for hosts that run one query over one input; InternalError if there are several."""
+        found = self.of(kind)
+        if len(found) != 1:
+            raise InternalError("STAGES", f"{len(found)} stages are {kind.__name__}, and this host runs one")
+        return found[0]
+
+    @property
+    def input(self) -> InputStage:
+        return self.only(InputStage)
+
+    @property
+    def window(self) -> WindowStage:
+        return self.only(WindowStage)
+
+    @property
+    def result(self) -> ResultStage:
+        return self.only(ResultStage)
+
+    @property
+    def output(self) -> OutputStage:
+        return self.only(OutputStage)
+
+    @property
+    def ticks_for(self) -> tuple[str, ...]:
+        """What needs processing time to go on when no row comes, in any stage."""
+        return tuple(dict.fromkeys(what for stage in self.of(TimeStage) for what in stage.ticks_for))

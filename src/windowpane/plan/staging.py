@@ -1,0 +1,217 @@
+"""From a physical plan to its stages, in one descent from the sink to the sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from windowpane.core import columns as c
+from windowpane.core.side import Key
+from windowpane.errors import InternalError
+from windowpane.plan import physical
+from windowpane.plan.eventtime.steps import TimeStep, time_source
+from windowpane.plan.node import PlanNode, walk
+from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
+from windowpane.plan.placement import place
+from windowpane.plan.stages import (
+    AnyStage,
+    DedupeStage,
+    InputStage,
+    OutputStage,
+    ResultStage,
+    StageGraph,
+    TimeStage,
+    WindowStage,
+)
+from windowpane.sql.query import OrderKey, Relation
+
+Node = TypeVar("Node", bound=PlanNode)
+
+
+def stages_of(root: PlanNode, relation: Relation) -> StageGraph:
+    """The stages of a physical plan over the relation of its query."""
+    staging = _Staging(relation)
+    staging.output(_expect(root, physical.PhysicalSink))
+    return StageGraph(tuple(staging.stages))
+
+
+@dataclass(frozen=True)
+class _Windowed:
+    """A window with what says how its rows are used; `below` is where the rows come from."""
+
+    below: PlanNode
+    window: WindowPlan | None = None
+    aggregation: Aggregation | None = None
+    carried: tuple[ColumnUse, ...] = ()
+    fused: bool = False
+    pane_us: int | None = None
+
+    @property
+    def groups(self) -> tuple[ColumnUse, ...]:
+        return self.aggregation.keys if self.aggregation else ()
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(Key(use.name, use.label) for use in self.groups)
+
+    @property
+    def slack_us(self) -> int:
+        return self.window.spec.slack_us() + self.window.allowed_lateness_us if self.window else 0
+
+    def aliases(self, dedupe: tuple[ColumnUse, ...]) -> dict[str, str]:
+        """Columns that the operators read, each with the column of the input projection that it is."""
+        found = {use.name: use.column for use in (*self.groups, *self.carried, *dedupe)}
+        if self.window is not None:
+            flags = {c.WHEN: self.window.when, c.OPEN: self.window.open, c.EMIT: self.window.emit}
+            found |= {name: column for name, column in flags.items() if column is not None}
+        return found
+
+
+@dataclass(frozen=True)
+class _Staging:
+    """Appends stages from the sources up. Each method returns what the stage above has to know."""
+
+    relation: Relation
+    stages: list[AnyStage] = field(default_factory=list)
+
+    def output(self, sink: physical.PhysicalSink) -> None:
+        side = _expect(sink.child, physical.PhysicalSideOutput)
+        self.result(_expect(side.child, physical.PhysicalFinalProject))
+        self.stages.append(OutputStage("output", ("result",), sinks=sink.sinks, routes=side.routes))
+
+    def result(self, node: physical.PhysicalFinalProject) -> None:
+        order, limit, below = _order_and_limit(node.child)
+        having, below = (below.condition, below.child) if isinstance(below, physical.PhysicalHaving) else (None, below)
+        windowed = _windowed(below)
+        texts = self.window(windowed)
+        self.stages.append(
+            ResultStage(
+                "result",
+                ("window",),
+                having=having,
+                order=order,
+                limit=limit,
+                outputs=node.outputs,
+                grouped=windowed.aggregation is not None,
+                keys=windowed.keys,
+                key_texts=tuple(texts.get(use.column, use.label) for use in windowed.groups),
+            )
+        )
+
+    def window(self, found: _Windowed) -> dict[str, str]:
+        """Returns the expressions of the input projection by its columns."""
+        dedupe = found.below if isinstance(found.below, physical.PhysicalDedupe) else None
+        compared = dedupe.keys if dedupe else ()
+        project = self.rows(dedupe.child if dedupe else found.below, found.aliases(compared), found.keys)
+        if dedupe is not None:
+            self.stages.append(
+                DedupeStage(
+                    "dedupe",
+                    ("time",),
+                    keys=found.keys,
+                    compared=compared,
+                    within_us=dedupe.within_us,
+                    slack_us=found.slack_us,
+                )
+            )
+        limited = found.aggregation is not None and found.aggregation.max_groups is not None
+        self.stages.append(
+            WindowStage(
+                "window",
+                ("dedupe",) if dedupe else ("time",),
+                keys=found.keys,
+                window=found.window,
+                aggregation=found.aggregation,
+                fused=found.fused,
+                per_window=found.pane_us is None,
+                admits=limited or dedupe is not None,
+                placement=place(found.window, found.aggregation, compared),
+            )
+        )
+        return {column.name: column.expr.text for column in project.columns}
+
+    def rows(self, node: PlanNode, aliases: dict[str, str], keys: tuple[Key, ...]) -> physical.PhysicalProject:
+        """The stages below dedupe and window: input and time."""
+        watermark = _expect(node, physical.PhysicalWatermark)
+        project = _expect(watermark.child, physical.PhysicalProject)
+        stage = self.input(project, aliases)
+        self.stages.extend([stage, _time(watermark, keys, stage.streams)])
+        return project
+
+    def input(self, project: physical.PhysicalProject, aliases: dict[str, str]) -> InputStage:
+        nodes = list(walk(project.child))
+        chains = [node.steps for node in nodes if isinstance(node, physical.PhysicalEventTime)]
+        sources = tuple(dict.fromkeys(time_source(step) for steps in chains for step in steps))
+        return InputStage(
+            "input",
+            (),
+            relation=self.relation,
+            source=project.child,
+            streams=tuple(dict.fromkeys(n.stream for n in nodes if isinstance(n, physical.PhysicalDataSource))),
+            is_union=any(isinstance(node, physical.PhysicalUnion) for node in nodes),
+            columns=project.columns,
+            where=project.where,
+            error=project.error,
+            original=project.original,
+            aliases=tuple(aliases.items()),
+            timed=bool(chains),
+            time_sources=sources or ("processing_time",),
+            clock_fallback=len(sources) == 2 and all(_falls_back(steps) for steps in chains),
+        )
+
+
+def _falls_back(steps: tuple[TimeStep, ...]) -> bool:
+    """Whether the second and last step is processing time."""
+    return [step.origin for step in steps[1:]] == ["processing_time"]
+
+
+def _time(node: physical.PhysicalWatermark, keys: tuple[Key, ...], streams: tuple[str, ...]) -> TimeStage:
+    stage = TimeStage(
+        "time",
+        ("input",),
+        keys=keys,
+        streams=streams if len(streams) > 1 else (),
+        mode="processing_time",
+        ordered=node.ordered,
+        deadlines=node.deadlines,
+        ticks_for=node.ticks_for,
+        late_rule="window",
+    )
+    if not isinstance(node, physical.PhysicalEventtimeWatermark):
+        return stage
+    return replace(
+        stage,
+        mode="event_time",
+        late_rule=node.late_rule,
+        lag_us=node.lag_us,
+        max_future_skew_us=node.max_future_skew_us,
+        idle_timeout_us=node.idle_timeout_us,
+    )
+
+
+def _order_and_limit(node: PlanNode) -> tuple[tuple[OrderKey, ...], int | None, PlanNode]:
+    match node:
+        case physical.PhysicalTopN():
+            return node.order, node.limit, node.child
+        case physical.PhysicalSort():
+            return node.order, None, node.child
+    return (), None, node
+
+
+def _windowed(node: PlanNode) -> _Windowed:
+    match node:
+        case physical.PhysicalStreamingAggregation():
+            return _Windowed(node.child, node.window, node.aggregation, fused=True, pane_us=node.pane_us)
+        case physical.PhysicalAggregation(child=physical.PhysicalWindow() as below):
+            return _Windowed(below.child, below.window, node.aggregation, below.carried)
+        case physical.PhysicalWindow():
+            return _Windowed(node.child, node.window, carried=node.carried)
+        case physical.PhysicalRows():
+            return _Windowed(node.child, carried=node.carried)
+    raise InternalError("PLAN_SHAPE", f"{node.name} stands where a window should be")
+
+
+def _expect(node: PlanNode, kind: type[Node]) -> Node:
+    if not isinstance(node, kind):
+        raise InternalError("PLAN_SHAPE", f"{node.name} stands where {kind.__name__} should be")
+    return node
