@@ -12,7 +12,8 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator, Call
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, Watermark
-from windowpane.core.operators.base import Operator
+from windowpane.core.graph import Graph
+from windowpane.core.operators.base import IN, Operator
 
 Int64s = npt.NDArray[np.int64]
 
@@ -68,17 +69,16 @@ def aggregator_for(rows: pa.RecordBatch, calls: Sequence[Call] = CALLS, keys: Se
 
 
 class Pipeline:
-    """Operators in a row, as a chain runs them, without its accounting (which starts at the watermark stage)."""
+    """Operators in a row, as hosts run them, without the account (which starts at the intake)."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators
+        self._graph = Graph.linear(operators)
 
     def push(self, frames: Iterable[Frame]) -> list[pa.RecordBatch]:
         """The emissions that follow from the frames."""
-        out = list(frames)
-        for operator in self.operators:
-            out = [given for frame in out for given in operator.on_frame(frame)]
-        return [frame.batch for frame in out if isinstance(frame, Emissions)]
+        given = self._graph.feed(IN, frames)
+        return [each.frame.batch for each in given if isinstance(each.frame, Emissions)]
 
     def step(self, batch: MicroBatch) -> list[pa.RecordBatch]:
         """One micro-batch: its rows, then time moves."""

@@ -24,9 +24,8 @@ from windowpane.connectors.sinks import Sink
 from windowpane.plan.build import Plan
 from windowpane.plan.logical import LogicalSink
 from windowpane.plan.lower import lower
-from windowpane.plan.node import find
 from windowpane.plan.optimizer.share_inputs import share_inputs
-from windowpane.plan.physical import PhysicalStreamingAggregation
+from windowpane.plan.staging import stages_of
 from windowpane.runtime import Pipeline
 
 KEYS, PER_SECOND = 1_000, 20_000
@@ -85,14 +84,15 @@ class Load:
 def pipeline(load: Load, checkpoint: Path, sink: Sink, *, fused: bool) -> Pipeline:
     planned = Pipeline.from_dict(load.settings(checkpoint), sinks={"out": sink})
     plans = planned.plans if fused else tuple(_unfused(plan) for plan in planned.plans)
-    assert all((find(plan.physical, PhysicalStreamingAggregation) is not None) is fused for plan in plans)
+    assert all(plan.stages.window.fused is fused for plan in plans)
     return replace(planned, plans=plans)
 
 
 def _unfused(plan: Plan) -> Plan:
     """The same plan without the rule that fuses window and aggregation."""
     assert isinstance(plan.optimized, LogicalSink)
-    return replace(plan, physical=share_inputs(lower(plan.optimized, plan.timing, plan.query.relation)))
+    physical = share_inputs(lower(plan.optimized, plan.timing, plan.query.relation))
+    return replace(plan, physical=physical, stages=stages_of(physical, plan.query.relation))
 
 
 def windowpane_rate(spark: SparkSession, load: Load, scratch: Path, *, fused: bool) -> float:

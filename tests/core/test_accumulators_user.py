@@ -12,8 +12,6 @@ import pytest
 from windowpane.core.accumulators import Inputs, UserAggregate, build_accumulator, registry, resolve
 from windowpane.core.groups import Groups
 from windowpane.errors import PlanError, WindowpaneError
-from windowpane.plan.node import find
-from windowpane.plan.physical import PhysicalStreamingAggregation
 from windowpane.testing import Harness
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "aggregates.md"
@@ -100,7 +98,7 @@ def test_sliding_windows_give_users_own_the_rows_of_each_window() -> None:
     sql = "SELECT spelled(w, '-') AS all, count(*) AS n FROM s GROUP BY slidingwindow('ss', 2, 1) OVER (PARTITION BY k)"
     stream = {"schema": "ts BIGINT, k BIGINT, w STRING", "eventtime": {"column": "ts", "type": "unixtimestamp_s"}}
     harness = Harness(sql, streams={"s": stream}, options={"eventtime.enabled": True, "max_future_skew": "off"})
-    assert find(harness.plan.physical, PhysicalStreamingAggregation) is None
+    assert not harness.plan.stages.window.fused
     rows = [{"ts": at, "k": at % 2, "w": word} for at, word in enumerate("abcdef")]
     given = [*harness.push(rows[:4]).rows, *harness.push(rows[4:]).rows, *harness.end().rows]
     assert [(row["all"], row["n"]) for row in given] == [

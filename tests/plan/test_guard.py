@@ -7,9 +7,9 @@ import pytest
 
 from windowpane.config import parse_stream
 from windowpane.plan.build import plan_query
-from windowpane.plan.node import find
 from windowpane.plan.physical import PhysicalBranch, PhysicalEventTime, PhysicalFinalProject, PhysicalProject
 from windowpane.plan.pipeline import stream_catalog
+from windowpane.plan.traversal import find
 from windowpane.sql import bind, to_duckdb
 
 STREAMS = {"s": parse_stream("s", {"schema": "a BIGINT, b BIGINT, t STRING"})}

@@ -11,7 +11,6 @@ import pytest
 from tests.plan.golden import Fixture, load
 from windowpane.errors import PlanError
 from windowpane.plan.explain import explain, render, render_json
-from windowpane.plan.node import find, walk
 from windowpane.plan.physical import (
     PhysicalAggregation,
     PhysicalEventtimeWatermark,
@@ -21,6 +20,7 @@ from windowpane.plan.physical import (
     PhysicalWindow,
 )
 from windowpane.plan.summary import summarize
+from windowpane.plan.traversal import find, walk
 
 PLANS = load("plans")
 REFUSALS = load("refusals")

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from windowpane.core import columns as c
 from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalFilter, LogicalRows, LogicalWindow
-from windowpane.plan.node import PlanNode, walk
+from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import ColumnUse, InputColumn, PhysicalCall, Role
+from windowpane.plan.traversal import walk
 from windowpane.sql.query import AggregateCall, GroupKey, Window
 
 WHERE = "_where"

@@ -11,8 +11,9 @@ from windowpane.plan import logical, physical
 from windowpane.plan.eventtime.timing import Timing
 from windowpane.plan.guard import branch_error, result_error, row_error
 from windowpane.plan.inputs import WHERE, column_use, input_columns, partition_names, physical_call
-from windowpane.plan.node import PlanNode, find
+from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, WindowPlan
+from windowpane.plan.traversal import find
 from windowpane.sql.query import Expr, GroupKey, Relation
 
 

@@ -1,13 +1,12 @@
-"""The base of all plan nodes, logical and physical: children, printable properties, and the walks that rules use.
+"""The base of all plan nodes, logical and physical: children and printable properties.
 
 Nodes hold no ids: `explain` numbers them in pre-order, so equal plans print equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, cast
 
 Printable: TypeAlias = str | int | bool | list[str]
 """What a property may be: the same value goes into the text and the JSON of EXPLAIN."""
@@ -56,30 +55,6 @@ class UnionNode(PlanNode):
 
     def with_children(self, children: tuple[PlanNode, ...]) -> Self:
         return cast(Self, replace(cast(Any, self), branches=children))
-
-
-Node = TypeVar("Node", bound=PlanNode)
-
-
-def walk(root: PlanNode) -> Iterator[PlanNode]:
-    """All nodes in pre-order: the order of the ids in EXPLAIN."""
-    yield root
-    for child in root.children():
-        yield from walk(child)
-
-
-def find(root: PlanNode, kind: type[Node]) -> Node | None:
-    """The first node of that kind in pre-order."""
-    return next((node for node in walk(root) if isinstance(node, kind)), None)
-
-
-def rewrite(root: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
-    """`change` applied to every node, children first."""
-    children = root.children()
-    changed = tuple(rewrite(child, change) for child in children)
-    # By identity: a child that differs only in a remark (why it was not fused) compares equal.
-    same = all(new is old for new, old in zip(changed, children, strict=True))
-    return change(root if same else root.with_children(changed))
 
 
 def shown(**values: object) -> Properties:

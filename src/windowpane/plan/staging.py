@@ -10,7 +10,7 @@ from windowpane.core.side import Key
 from windowpane.errors import InternalError
 from windowpane.plan import physical
 from windowpane.plan.eventtime.steps import TimeStep, time_source
-from windowpane.plan.node import PlanNode, walk
+from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
 from windowpane.plan.placement import place
 from windowpane.plan.stages import (
@@ -23,6 +23,7 @@ from windowpane.plan.stages import (
     TimeStage,
     WindowStage,
 )
+from windowpane.plan.traversal import walk
 from windowpane.sql.query import OrderKey, Relation
 
 Node = TypeVar("Node", bound=PlanNode)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.steps import TimeStep
-from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalEventTime, LogicalSink, LogicalSource
-from windowpane.plan.node import find, walk
 from windowpane.plan.node_fields import SideRoute
+from windowpane.plan.physical import PhysicalDataSource, PhysicalEventTime
+from windowpane.plan.stages import DedupeStage, InputStage
+from windowpane.plan.traversal import walk
 from windowpane.sql.query import BoundQuery, Emit
 from windowpane.time import format_duration
 
@@ -32,7 +33,8 @@ def summarize(plan: Plan) -> dict[str, str]:
 
 
 def _reads(plan: Plan) -> str:
-    sources = [node for node in walk(plan.optimized) if isinstance(node, LogicalSource)]
+    nodes = [node for stage in plan.stages.of(InputStage) for node in walk(stage.source)]
+    sources = [node for node in nodes if isinstance(node, PhysicalDataSource)]
     streams = [f"stream {node.stream}" + (f" ({node.format})" if node.format else "") for node in sources]
     joins = [f"joined with table {join.table}" for join in plan.query.relation.joins]
     return ", ".join([" and ".join(streams), *joins])
@@ -41,8 +43,9 @@ def _reads(plan: Plan) -> str:
 def _time(plan: Plan) -> str:
     if plan.timing.mode == "processing_time":
         return "processing time: when a row's micro-batch started"
-    nodes = [node for node in walk(plan.optimized) if isinstance(node, LogicalEventTime)]
-    chains = [", else ".join(_step(step) for step in node.steps) for node in nodes]
+    nodes = [node for stage in plan.stages.of(InputStage) for node in walk(stage.source)]
+    timed = [node for node in nodes if isinstance(node, PhysicalEventTime)]
+    chains = [", else ".join(_step(step) for step in node.steps) for node in timed]
     return "event time: " + "; ".join(dict.fromkeys(chains))
 
 
@@ -71,8 +74,10 @@ def _watermark(plan: Plan) -> str:
 
 
 def _dedupes(plan: Plan) -> str:
-    node = find(plan.optimized, LogicalDedupe)
-    return f"by {', '.join(key.label for key in node.keys)} within {format_duration(node.within_us)}" if node else ""
+    stages = plan.stages.of(DedupeStage)
+    labels = [", ".join(use.label for use in stage.compared) for stage in stages]
+    horizons = [format_duration(stage.within_us) for stage in stages]
+    return "; ".join(f"by {names} within {horizon}" for names, horizon in zip(labels, horizons, strict=True))
 
 
 def _window(query: BoundQuery) -> str:
@@ -84,11 +89,12 @@ def _window(query: BoundQuery) -> str:
 
 
 def _groups(plan: Plan) -> str:
-    node = find(plan.optimized, LogicalAggregation)
-    if node is None:
+    aggregation = plan.stages.window.aggregation
+    if aggregation is None:
         return ""
-    limit = f", at most {node.max_groups:,} per window" if node.max_groups is not None else ""
-    return ", ".join(key.label for key in node.keys) + limit if node.keys else "all rows of a window together"
+    limit = f", at most {aggregation.max_groups:,} per window" if aggregation.max_groups is not None else ""
+    names = ", ".join(use.label for use in aggregation.keys)
+    return names + limit if names else "all rows of a window together"
 
 
 def _computes(query: BoundQuery) -> str:
@@ -116,20 +122,19 @@ def _emits_at(emit: Emit, what: str) -> str:
 
 
 def _results(plan: Plan) -> str:
-    node = find(plan.optimized, LogicalSink)
-    return f"to {', '.join(node.sinks)}" if node and node.sinks else ""
+    sinks = plan.stages.output.sinks
+    return f"to {', '.join(sinks)}" if sinks else ""
 
 
 def _side(plan: Plan) -> Iterator[tuple[str, str]]:
     """The routes of the kinds that can occur."""
-    node = find(plan.optimized, LogicalSink)
-    aggregation = find(plan.optimized, LogicalAggregation)
+    aggregation = plan.stages.window.aggregation
     possible = {
         "late": plan.timing.mode == "event_time",
         "evicted": aggregation is not None and aggregation.max_groups is not None,
-        "duplicate": find(plan.optimized, LogicalDedupe) is not None,
+        "duplicate": bool(plan.stages.of(DedupeStage)),
     }
-    for route in node.routes if node else ():
+    for route in plan.stages.output.routes:
         if possible.get(route.kind, True):
             yield f"{route.kind} rows", _route(route)
 

@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 from windowpane.plan.logical import LogicalAggregation
-from windowpane.plan.node import PlanNode, rewrite
+from windowpane.plan.node import PlanNode
+from windowpane.plan.traversal import rewrite
 from windowpane.sql.query import AggregateCall
 
 _NOT_NULL_LITERAL = re.compile(r"-?\d+(\.\d+)?|'[^'\\]*'|TRUE|FALSE", re.IGNORECASE)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from windowpane.core.accumulators import resolve
 from windowpane.plan.logical import LogicalAggregation, LogicalHaving, LogicalProjection, LogicalSort
-from windowpane.plan.node import PlanNode, find, rewrite
+from windowpane.plan.node import PlanNode
+from windowpane.plan.traversal import find, rewrite
 from windowpane.sql import rename_columns
 from windowpane.sql.query import AggregateCall
 

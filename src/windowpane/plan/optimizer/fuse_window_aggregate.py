@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.core.accumulators import resolve
-from windowpane.plan.node import PlanNode, rewrite
+from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, WindowPlan
 from windowpane.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation, PhysicalWindow
+from windowpane.plan.traversal import rewrite
 
 
 def fuse_window_aggregate(root: PlanNode) -> PlanNode:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from windowpane.plan.inputs import input_columns
 from windowpane.plan.logical import LogicalBranch, LogicalEventTime, LogicalJoin, LogicalSink, LogicalSource
-from windowpane.plan.node import PlanNode, find
+from windowpane.plan.node import PlanNode
+from windowpane.plan.traversal import find
 
 
 def prune_columns(root: PlanNode) -> PlanNode:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windowpane.plan.node import PlanNode, find, rewrite
+from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import ColumnUse, PhysicalCall
 from windowpane.plan.physical import PhysicalAggregation, PhysicalDedupe, PhysicalProject, PhysicalRows, PhysicalWindow
+from windowpane.plan.traversal import find, rewrite
 
 
 def share_inputs(root: PlanNode) -> PlanNode:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.core.windows import AlignedSpec
-from windowpane.plan.node import PlanNode, rewrite
+from windowpane.plan.node import PlanNode
 from windowpane.plan.physical import PhysicalStreamingAggregation
+from windowpane.plan.traversal import rewrite
 
 
 def share_panes(root: PlanNode) -> PlanNode:

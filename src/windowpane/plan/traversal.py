@@ -1,0 +1,31 @@
+"""Walks over trees of plan nodes, for the planner and its rules. Whatever runs a plan reads its stages instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from windowpane.plan.node import PlanNode
+
+Node = TypeVar("Node", bound=PlanNode)
+
+
+def walk(root: PlanNode) -> Iterator[PlanNode]:
+    """All nodes in pre-order: the order of the ids in EXPLAIN."""
+    yield root
+    for child in root.children():
+        yield from walk(child)
+
+
+def find(root: PlanNode, kind: type[Node]) -> Node | None:
+    """The first node of that kind in pre-order."""
+    return next((node for node in walk(root) if isinstance(node, kind)), None)
+
+
+def rewrite(root: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
+    """`change` applied to every node, children first."""
+    children = root.children()
+    changed = tuple(rewrite(child, change) for child in children)
+    # By identity: a child that differs only in a remark (why it was not fused) compares equal.
+    same = all(new is old for new, old in zip(changed, children, strict=True))
+    return change(root if same else root.with_children(changed))
