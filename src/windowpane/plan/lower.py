@@ -3,95 +3,147 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from windowpane.core import columns as c
-from windowpane.core.windows import Sliding, WindowSpec
+from windowpane.core.windows import WindowSpec
 from windowpane.errors import InternalError
 from windowpane.plan import logical, physical
 from windowpane.plan.eventtime.timing import Timing
 from windowpane.plan.guard import branch_error, result_error, row_error
 from windowpane.plan.inputs import WHERE, column_use, input_columns, partition_names, physical_call
-from windowpane.plan.node import PlanNode
+from windowpane.plan.node import PlanNode, UnaryNode
 from windowpane.plan.node_fields import Aggregation, WindowPlan
-from windowpane.plan.traversal import find
 from windowpane.sql.query import Expr, GroupKey, Relation
+
+Node = TypeVar("Node", bound=UnaryNode)
 
 
 def lower(root: logical.LogicalSink, timing: Timing, relation: Relation) -> PlanNode:
     """The physical plan of a logical one, no rule applied yet."""
-    return _Lowering(root, timing, relation).node(root)
+    return _Lowering(root, _Clauses.of(root), timing, relation).sink()
+
+
+@dataclass(frozen=True)
+class _Clauses:
+    """The nodes of one query, by what they are to it."""
+
+    projection: logical.LogicalProjection
+    limit: logical.LogicalLimit | None
+    sort: logical.LogicalSort | None
+    having: logical.LogicalHaving | None
+    aggregation: logical.LogicalAggregation | None
+    window: logical.LogicalWindow | None
+    rows: logical.LogicalRows | None
+    dedupe: logical.LogicalDedupe | None
+    source: PlanNode
+    """Everything below WHERE."""
+
+    @classmethod
+    def of(cls, root: logical.LogicalSink) -> _Clauses:
+        projection, node = _part(root.child, logical.LogicalProjection)
+        if projection is None:
+            raise InternalError("PLAN_SHAPE", f"{root.child.name} stands where the result's columns should be")
+        limit, node = _part(node, logical.LogicalLimit)
+        sort, node = _part(node, logical.LogicalSort)
+        having, node = _part(node, logical.LogicalHaving)
+        aggregation, node = _part(node, logical.LogicalAggregation)
+        window, node = _part(node, logical.LogicalWindow)
+        rows, node = _part(node, logical.LogicalRows)
+        dedupe, node = _part(node, logical.LogicalDedupe)
+        _, source = _part(node, logical.LogicalFilter)
+        return cls(projection, limit, sort, having, aggregation, window, rows, dedupe, source)
+
+    @property
+    def carried(self) -> tuple[GroupKey, ...]:
+        """What a query without aggregates keeps of each row."""
+        kept = self.rows or self.window
+        return kept.carried if kept else ()
+
+    @property
+    def spec(self) -> WindowSpec | None:
+        return self.window.window.spec if self.window else None
+
+
+def _part(node: PlanNode, kind: type[Node]) -> tuple[Node | None, PlanNode]:
+    """The node if it is of that kind, and what is below."""
+    return (node, node.child) if isinstance(node, kind) else (None, node)
 
 
 @dataclass(frozen=True)
 class _Lowering:
     root: logical.LogicalSink
+    clauses: _Clauses
     timing: Timing
     relation: Relation
 
-    def node(self, node: PlanNode) -> PlanNode:
-        """Results: from the sink down to the window."""
-        match node:
-            case logical.LogicalSink():
-                side = physical.PhysicalSideOutput(self.node(node.child), node.routes)
-                return physical.PhysicalSink(side, node.sinks)
-            case logical.LogicalProjection():
-                return physical.PhysicalFinalProject(self.node(node.child), node.outputs, self.result_error(node))
-            case logical.LogicalLimit(child=logical.LogicalSort() as sort):
-                return physical.PhysicalTopN(self.node(sort.child), sort.order, node.limit)
-            case logical.LogicalSort():
-                return physical.PhysicalSort(self.node(node.child), node.order)
-            case logical.LogicalHaving():
-                return physical.PhysicalHaving(self.node(node.child), node.condition)
-            case logical.LogicalAggregation():
-                return physical.PhysicalAggregation(self.node(node.child), _aggregation(node))
-            case logical.LogicalWindow():
-                return self.window(node)
-            case logical.LogicalRows():
-                carried = tuple(column_use(column) for column in node.carried)
-                return physical.PhysicalRows(self.released(node.child), carried)
-        raise InternalError("PLAN_SHAPE", f"{node.name} stands where no window or result can be")
+    def sink(self) -> PlanNode:
+        outputs = self.clauses.projection.outputs
+        result = physical.PhysicalFinalProject(self.ordered(), outputs, self.result_error())
+        return physical.PhysicalSink(physical.PhysicalSideOutput(result, self.root.routes), self.root.sinks)
 
-    def window(self, node: logical.LogicalWindow) -> PlanNode:
+    def ordered(self) -> PlanNode:
+        """Results of a window: HAVING, then order and limit."""
+        having, sort, limit = self.clauses.having, self.clauses.sort, self.clauses.limit
+        node = self.windowed()
+        if having is not None:
+            node = physical.PhysicalHaving(node, having.condition)
+        if sort is not None and limit is not None:
+            return physical.PhysicalTopN(node, sort.order, limit.limit)
+        return physical.PhysicalSort(node, sort.order) if sort is not None else node
+
+    def windowed(self) -> PlanNode:
+        carried = tuple(column_use(column) for column in self.clauses.carried)
+        if self.clauses.window is None:
+            return physical.PhysicalRows(self.released(), carried)
+        window = physical.PhysicalWindow(self.released(), self.window(self.clauses.window), carried)
+        aggregation = self.clauses.aggregation
+        return window if aggregation is None else physical.PhysicalAggregation(window, _aggregation(aggregation))
+
+    def window(self, node: logical.LogicalWindow) -> WindowPlan:
         window = node.window
-        plan = WindowPlan(
-            window.spec, self.timing.late_rule, node.allowed_lateness_us, partition_names(window),
-            c.WHEN if window.when else None, c.OPEN if window.open else None, c.EMIT if window.emit else None,
-        )  # fmt: skip
-        carried = tuple(column_use(column) for column in node.carried)
-        return physical.PhysicalWindow(self.released(node.child), plan, carried)
-
-    def released(self, node: PlanNode) -> PlanNode:
-        """Rows as the window gets them: projected, behind a watermark, duplicates taken out."""
-        if isinstance(node, logical.LogicalDedupe):
-            keys = tuple(column_use(key) for key in node.keys)
-            return physical.PhysicalDedupe(self.released(node.child), keys, node.within_us)
-        below = node.child if isinstance(node, logical.LogicalFilter) else node
-        return self.watermark(self.project(self.source(below)))
-
-    def watermark(self, child: PlanNode) -> PlanNode:
-        timing = self.timing
-        shared = timing.ordered, self._deadlines(), self._ticks_for()
-        if timing.mode == "processing_time":
-            return physical.PhysicalProcessTimeWatermark(child, *shared)
-        return physical.PhysicalEventtimeWatermark(
-            child, *shared, timing.lag_us, timing.max_future_skew_us, timing.idle_timeout_us, timing.late_rule
+        return WindowPlan(
+            window.spec,
+            late_rule=self.timing.late_rule,
+            allowed_lateness_us=node.allowed_lateness_us,
+            partition_by=partition_names(window),
+            when=c.WHEN if window.when else None,
+            open=c.OPEN if window.open else None,
+            emit=c.EMIT if window.emit else None,
         )
 
-    def _spec(self) -> WindowSpec | None:
-        node = find(self.root, logical.LogicalWindow)
-        return node.window.spec if node else None
+    def released(self) -> PlanNode:
+        """Rows as the window gets them: projected, behind a watermark, duplicates taken out."""
+        node, dedupe = self.watermark(self.project(self.source(self.clauses.source))), self.clauses.dedupe
+        if dedupe is None:
+            return node
+        return physical.PhysicalDedupe(node, tuple(column_use(key) for key in dedupe.keys), dedupe.within_us)
+
+    def watermark(self, child: PlanNode) -> PlanNode:
+        timing, deadlines, ticks_for = self.timing, self._deadlines(), self._ticks_for()
+        if timing.mode == "processing_time":
+            return physical.PhysicalProcessTimeWatermark(child, timing.ordered, deadlines, ticks_for)
+        return physical.PhysicalEventtimeWatermark(
+            child,
+            timing.ordered,
+            deadlines,
+            ticks_for,
+            lag_us=timing.lag_us,
+            max_future_skew_us=timing.max_future_skew_us,
+            idle_timeout_us=timing.idle_timeout_us,
+            late_rule=timing.late_rule,
+        )
 
     def _deadlines(self) -> physical.Deadlines | None:
-        spec = self._spec()
-        if not isinstance(spec, Sliding):
+        spec = self.clauses.spec
+        if spec is None or not spec.triggered:
             return None
-        if spec.lookahead_us is None:
+        if not spec.looks_ahead():
             return "at_once"
         return "clock" if self.timing.mode == "processing_time" else "watermark"
 
     def _ticks_for(self) -> tuple[str, ...]:
-        by_clock, spec = self.timing.mode == "processing_time", self._spec()
-        aggregation = find(self.root, logical.LogicalAggregation)
+        by_clock, spec, aggregation = self.timing.mode == "processing_time", self.clauses.spec, self.clauses.aggregation
         waiting = {
             "window_end": by_clock and spec is not None and spec.ends_by_time,
             "lookahead": self._deadlines() == "clock",
@@ -124,22 +176,20 @@ class _Lowering:
         raise InternalError("PLAN_SHAPE", f"{node.name} stands where only a source can be")
 
     def branch(self, node: logical.LogicalBranch) -> PlanNode:
-        source = find(node, logical.LogicalSource)
-        known = (source.columns if source else None) or ()
+        _, below = _part(node.child, logical.LogicalEventTime)
+        known = (below.columns if isinstance(below, logical.LogicalSource) else None) or ()
         error = branch_error(node.projection, node.where, known)
         return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error, known)
 
-    def result_error(self, node: logical.LogicalProjection) -> Expr | None:
-        having, sort = find(node, logical.LogicalHaving), find(node, logical.LogicalSort)
-        aggregation = find(node, logical.LogicalAggregation)
-        results = [output.expr for output in node.outputs] + [key.expr for key in (sort.order if sort else ())]
-        keys = aggregation.keys if aggregation else self._carried(node)
-        calls = aggregation.calls if aggregation else ()
-        return result_error(results, having.condition if having else None, keys, calls)
-
-    def _carried(self, node: PlanNode) -> tuple[GroupKey, ...]:
-        rows = find(node, logical.LogicalRows) or find(node, logical.LogicalWindow)
-        return rows.carried if rows else ()
+    def result_error(self) -> Expr | None:
+        having, sort, aggregation = self.clauses.having, self.clauses.sort, self.clauses.aggregation
+        outputs = [output.expr for output in self.clauses.projection.outputs]
+        return result_error(
+            [*outputs, *(key.expr for key in (sort.order if sort else ()))],
+            having.condition if having else None,
+            aggregation.keys if aggregation else self.clauses.carried,
+            aggregation.calls if aggregation else (),
+        )
 
 
 def _aggregation(node: logical.LogicalAggregation) -> Aggregation:

@@ -73,18 +73,6 @@ class AlignedSpec(WindowSpec):
         """The length of the longest window."""
         raise NotImplementedError
 
-    def overlapping(self) -> bool:
-        """Whether an instant may lie in several windows, so that sharing panes between them is worth a thought."""
-        return False
-
-    def pane_us(self) -> int | None:
-        """The width of the panes that overlapping windows share, None where widths differ."""
-        return None
-
-    def why_unshared(self) -> str | None:
-        """Why windows are better kept one by one than as panes, None where panes are better."""
-        return None
-
     def emitted(self) -> str | None:
         return None
 

@@ -107,6 +107,22 @@ class WindowSpec:
         """For `windowpane check`: when a window comes out, None where EMIT decides."""
         return "when the window is complete"
 
+    def looks_ahead(self) -> bool:
+        """For a triggered kind: whether a window ends after its trigger, so that its result has to wait."""
+        return False
+
+    def overlapping(self) -> bool:
+        """Whether an instant may lie in several windows, which may then share panes. Only aligned kinds can."""
+        return False
+
+    def pane_us(self) -> int | None:
+        """The width of the panes that overlapping windows share, None where widths differ."""
+        return None
+
+    def why_unshared(self) -> str | None:
+        """Why windows are better kept one by one than as panes, None where panes are better."""
+        return None
+
     def slack_us(self) -> int:
         """How far behind the watermark a row may be and still find a window open, allowed lateness aside."""
         return 0

@@ -27,6 +27,9 @@ class Sliding(WindowSpec):
         ahead = f" and {format_duration(self.lookahead_us)} after" if self.lookahead_us is not None else ""
         return f"sliding, for each row the rows of the {format_duration(self.lookback_us)} before{ahead}"
 
+    def looks_ahead(self) -> bool:
+        return self.lookahead_us is not None
+
     def emitted(self) -> str | None:
         at_once = self.lookahead_us is None
         return "for each row as it is released" if at_once else "for each row once the time after it has passed"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windowpane.core.windows import AlignedSpec
 from windowpane.plan.node import PlanNode
 from windowpane.plan.physical import PhysicalStreamingAggregation
 from windowpane.plan.traversal import rewrite
@@ -23,11 +22,9 @@ def share_panes(root: PlanNode) -> PlanNode:
 
 
 def _with_panes(node: PlanNode) -> PlanNode:
-    if not isinstance(node, PhysicalStreamingAggregation) or not isinstance(node.window.spec, AlignedSpec):
+    if not isinstance(node, PhysicalStreamingAggregation) or not node.window.spec.overlapping():
         return node
     spec = node.window.spec
-    if not spec.overlapping():
-        return node
     limited = "max_groups counts the groups of each window" if node.aggregation.max_groups is not None else None
     reason = spec.why_unshared() or limited
     if reason is not None:
