@@ -1,1 +1,1 @@
-"""Sources and sinks: how streams are opened, and where results and side rows go."""
+"""Sources and sinks."""

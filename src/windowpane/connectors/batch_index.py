@@ -1,7 +1,7 @@
-"""What Spark reads in a micro-batch, compared with what its source logs name, before any task runs.
+"""Compares the files that Spark is about to read in a micro-batch with those that its source logs name.
 
-Spark leaves out files that are gone, reads the content of a folder that has taken a file's name, and reads the other
-files once more for each name with a character of a glob pattern. None of these fails.
+Spark silently skips files that have been deleted, reads the content of a folder that has replaced a file, and reads
+the other files again for each name that contains a glob character.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windowpane.connectors.unreadable_files import GONE, stream_of
 
 @dataclass(frozen=True)
 class Findings:
-    """Files that are gone, and how to read the others: differs from EXACTLY where Spark's list of files is wrong."""
+    """Files that are gone, and corrections for reading the others: EXACTLY if Spark's list of files is right."""
 
     gone: tuple[str, ...] = ()
     reading: Reading = EXACTLY
@@ -35,14 +35,14 @@ class BatchIndex:
 
     spark: SparkSession
     checkpoint: Path
-    """Spark's own."""
+    """The folder of Spark's checkpoint."""
     streams: Mapping[str, Stream]
     base: Path
     queue: Path
-    """Rows that are read again: files of windowpane's own."""
+    """The folder of reinjected rows, whose files do not count."""
 
     def check(self, batch_id: int, noted: Mapping[str, str]) -> Findings:
-        """Called in foreachBatch. `noted`: what an earlier attempt found; a file that was gone then stays out."""
+        """Called in foreachBatch. `noted`: findings of an earlier attempt; a file that was gone then stays out."""
         named = self._named(batch_id)
         if not named:
             return Findings()
@@ -66,12 +66,12 @@ class BatchIndex:
         return stream_of(path, self.streams, self.base)
 
     def _indexed(self) -> list[str]:
-        """The files of the batch's plan, in the form that source logs have them in."""
+        """The files in Spark's plan of the batch, spelled as in the source logs."""
         session: Any = self.spark._jsparkSession  # noqa: SLF001  # no Python API has the plan of a micro-batch
         jvm: Any = self.spark._jvm  # noqa: SLF001
         query_id = self.spark.sparkContext.getLocalProperty("sql.streaming.queryId")
         leaves = session.streams().get(query_id).streamingQuery().lastExecution().logical().collectLeaves()
-        mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()  # a call for each element takes far longer
+        mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()  # far faster than one call per element
         found: list[str] = []
         for leaf in (leaves.apply(number) for number in range(leaves.size())):
             if leaf.getClass().getSimpleName() == "LogicalRelation":

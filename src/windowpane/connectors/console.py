@@ -1,4 +1,4 @@
-"""The console sink: results as tables."""
+"""The console sink."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN = 20
 
 
 class ConsoleSink(Sink):
-    """Prints the first rows of every batch, and how many more there are."""
+    """Prints the first rows of each batch as a table, and the number of further rows."""
 
     def __init__(self, name: str, rows: int = SHOWN, file: TextIO | None = None) -> None:
         super().__init__(name)

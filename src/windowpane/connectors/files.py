@@ -17,13 +17,13 @@ from windowpane.durable import sync_folder
 from windowpane.errors import SinkError, gist
 
 STAGING = "_staging"
-"""Hidden from readers, as all names that start with an underscore are."""
+"""Names that start with an underscore are hidden from readers."""
 
 
 class FileSink(Sink):
     """Files `part-<transform>-<run>-<batch>-<number>` in one folder, on any file system that Hadoop knows.
 
-    A batch is one file, unless the user has Spark cut it (`maxRecordsPerFile`).
+    A batch is one file, unless the user sets Spark's `maxRecordsPerFile`.
     """
 
     delivery = "exactly_once"
@@ -53,7 +53,7 @@ class FileSink(Sink):
             raise SinkError("SINK_WRITE", what) from failed
 
     def _take_place(self, batch: SinkBatch, staging: str) -> None:
-        """Remove what an earlier attempt left and the new one has not, then move the staged files to their names."""
+        """Remove other files of an earlier attempt, then move the staged files to their final names."""
         jvm: Any = batch.frame.sparkSession._jvm  # noqa: SLF001  # Hadoop's file systems have no Python API
         path_of = jvm.org.apache.hadoop.fs.Path
         folder, staged = path_of(self._path), path_of(staging)
@@ -72,12 +72,12 @@ class FileSink(Sink):
         files.delete(staged, True)
 
     def _target(self, batch: SinkBatch, number: int, name: str) -> str:
-        """By the extension of Spark's `part-00000-<uuid>-c000.snappy.parquet`: `snappy.parquet`."""
+        """With the extension of Spark's file: `snappy.parquet` of `part-00000-<uuid>-c000.snappy.parquet`."""
         target = f"part-{batch.identity}-{number:05}.{name.partition('.')[2]}"
         return target.replace(".txt", ".json") if batch.side_records and self._format == "json" else target
 
     def _move_there(self, files: Any, path_of: Any, folder: Any, staged: Any, moves: dict[str, str]) -> None:
-        """Where renaming does not replace, as on HDFS."""
+        """For file systems such as HDFS on which renaming does not replace."""
         for name, target in moves.items():
             files.delete(path_of(folder, target), False)
             if not files.rename(path_of(staged, name), path_of(folder, target)):
@@ -85,12 +85,12 @@ class FileSink(Sink):
 
 
 def _prefixes(batch: SinkBatch) -> tuple[str, ...]:
-    """How names of this batch's files begin; earlier versions left out the run."""
+    """Prefixes of the names of this batch's files; earlier versions omitted the run."""
     return (f"part-{batch.identity}-", *([f"part-{batch.unnamed}-"] if batch.was_unnamed else []))
 
 
 def _move_here(staged: Path, folder: Path, moves: dict[str, str]) -> None:
-    """On a file system of this machine: renaming replaces at once, and what it has done is synced to disk."""
+    """For local file systems: renaming replaces atomically, and is synced to disk."""
     for name, target in moves.items():
         with (staged / name).open("rb") as file:
             os.fsync(file.fileno())

@@ -38,19 +38,19 @@ _KEY_TEXT = "make_valid_utf8(CAST(key AS STRING)) AS key"
 
 
 def load(reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
-    """Spark's Kafka columns as they are."""
+    """The columns of Spark's Kafka source."""
     require_connector(spark, f"stream `{name}`", f"streams.{name}.format")
     return reader.options(**client_defaults(stream)).load()
 
 
 def client_defaults(stream: Stream) -> dict[str, str]:
-    """Settings of the client for large reads, but those that the user sets."""
+    """Settings of the client for large reads, without those that the user sets."""
     given = {option.lower() for option in stream.spark_options}
     return {option: value for option, value in _CLIENT.items() if option not in given}
 
 
 def require_connector(spark: SparkSession, who: str, key: str) -> None:
-    """ConfigError with the coordinates to set when Spark has no Kafka connector."""
+    """ConfigError with the coordinates to set if Spark has no Kafka connector."""
     probe = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "none"}
     try:
         spark.read.format(KAFKA).options(**probe).load()
@@ -78,7 +78,7 @@ def decode(frame: DataFrame, stream: Stream) -> DataFrame:
 
 
 def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:
-    """Of each record its value as it is, where it stands, and the columns beside the value that are asked for."""
+    """The undecoded value of each record, its partition, and the columns `own`."""
     place = [f"partition AS {PARTITION}", *([f"topic AS {TOPIC}"] if several_topics(stream) else [])]
     columns = [_KEY_TEXT if name == "key" else name for name in own]
     columns += [SOURCE_TIME] if SOURCE_TIME in frame.columns else []
@@ -88,8 +88,8 @@ def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:
 class KafkaSink(Sink):
     """Messages with JSON values, at least once.
 
-    A result's message key is its window and group, so that a compacted topic keeps the last emission of each; headers
-    say which emission it is, for a reader who keeps one copy.
+    The key of a result is its window and group, so that a compacted topic keeps the last emission. Headers identify
+    the emission, for consumers that drop duplicates.
     """
 
     wants_identity = True

@@ -1,4 +1,4 @@
-"""A sink that fails is tried again, a little later each time; then the pipeline stops and names it."""
+"""Retries failed writes of a sink with growing pauses. After the last attempt, the pipeline stops."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _log = logging.getLogger("windowpane.sinks")
 
 
 _MISTAKES = (AnalysisException, ImportError, NameError, TypeError, AttributeError, NotImplementedError)
-"""Of the query, the table's columns or the user's function: the next try would find them as they are."""
+"""Mistakes in the query, the table's columns or the user's function, which another attempt would not fix."""
 _LASTING = re.compile(
     r"ClassNotFoundException|NoClassDefFoundError|NoSuchMethodError|DATA_SOURCE_NOT_FOUND|AccessControlException|"
     r"AccessDenied|Authentication\w*Exception|Authorization\w*Exception|authentication failed|permission denied",
     re.IGNORECASE,
 )
-"""What servers and Java say when something is missing or not allowed."""
+"""Messages of servers and Java about something that is missing or not allowed."""
 
 
 def may_pass(failed: BaseException | None) -> bool:
-    """Whether the next try may succeed: a server that is away comes back, a missing class does not."""
+    """Whether another attempt may succeed: an unreachable server may come back, a missing class does not."""
     while failed is not None:
         if isinstance(failed, _MISTAKES) or (isinstance(failed, SinkError) and not failed.passing):
             return False
@@ -38,11 +38,11 @@ def may_pass(failed: BaseException | None) -> bool:
 
 
 class RetryingSink(Sink):
-    """Another sink, tried again after each of `pauses`. SinkError when the last try fails too.
+    """Wraps a sink and retries after each of `pauses`. Raises SinkError if the last attempt fails.
 
-    Nothing is lost by that: the batch is not committed, and the next start replays it. While `stopping` is set there
-    is one try: a query that is being stopped cancels what its sinks do. So it is for an error that will not pass.
-    `redact` takes out of messages what must not be shown.
+    Nothing is lost then: the batch is not committed, and the next start replays it. There is no retry while `stopping`
+    is set, because Spark cancels the work of a query that it stops, nor after an error that would occur again.
+    `redact` removes secrets from messages.
     """
 
     def __init__(

@@ -20,14 +20,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from windowpane.errors import ConfigError, SinkError, gist
 
 WINDOW_ID, GROUP_KEY, EMIT_EPOCH, IS_FINAL = IDENTITY = ("_window_id", "_group_key", "_emit_epoch", "_is_final")
-"""Columns that say which emission a result is; the group key is canonical JSON. For sinks that ask for them."""
+"""Columns that identify an emission, for sinks with `wants_identity`. The group key is canonical JSON."""
 
 WHOLE_JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Spark's options for JSON that says all there is: by itself it leaves NULLs out, and cuts times to milliseconds."""
+"""Spark's options for complete JSON: by default, Spark omits NULLs and truncates times to milliseconds."""
 WHOLE_JSON_SQL = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in WHOLE_JSON.items()) + ")"
 """The same in SQL."""
 
@@ -42,19 +42,19 @@ class SinkBatch:
     build: Callable[[], DataFrame]
     side_records: bool = False
     transform: str = ""
-    """Whose batch it is: a sink may serve several transforms, and results and side rows of one."""
+    """The transform of the batch: a sink may serve several, and both results and side rows of one."""
     table: pa.Table | None = None
-    """The rows in Arrow where they are on the driver already."""
+    """The rows in Arrow if they are on the driver already."""
     identified: bool = False
-    """The frame has the columns of IDENTITY after those of the query. Rows without groups have no identity."""
+    """The frame has the columns IDENTITY after those of the query. Rows without groups have no identity."""
     rows: int = 0
-    """How many there are at most."""
+    """An upper bound of the number of rows."""
     run: str = ""
-    """The checkpoint that the batch belongs to: a new one counts its batches from 0 again."""
+    """Identifies the checkpoint: a new one counts its batches from 0 again."""
     final: bool = False
-    """The last batch of a graceful end. If that did not come to its end, another batch gets the same id."""
+    """The last batch of a graceful end. If the end is interrupted, another batch gets the same id."""
     was_unnamed: bool = False
-    """An earlier version may have written this batch, to files whose names do not say the run."""
+    """An earlier version may have written this batch, to files without the run in their names."""
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -67,7 +67,7 @@ class SinkBatch:
 
     @property
     def identity(self) -> str:
-        """Sorts by batch. A batch that comes again has the same one, and no other batch has, of whatever checkpoint."""
+        """Sorts by batch. A replayed batch has the same identity; no other batch of any checkpoint has it."""
         return f"{self._whose}-{self.run}-{self.batch_id:012}" if self.run else self.unnamed
 
     @property
@@ -128,21 +128,21 @@ class Sink(abc.ABC):
         return False
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:  # noqa: B027  # most sinks need nothing
-        """Before the first batch: raises ConfigError when something is wrong that no later try will mend.
+        """Called before the first batch. Raises ConfigError for mistakes that a retry would not fix.
 
         `identified`: results have an identity, so that one can replace another.
         """
 
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:
-        """Take the rows of one micro-batch."""
+        """Write the rows of one micro-batch."""
 
     def close(self) -> None:  # noqa: B027  # most sinks hold nothing
-        """The pipeline ends."""
+        """Called when the pipeline ends."""
 
 
 class MemorySink(Sink):
-    """Rows kept in this process, by batch: for notebooks and tests."""
+    """Keeps rows in this process, by batch, for notebooks and tests."""
 
     delivery = "exactly_once"
 
@@ -160,7 +160,7 @@ class MemorySink(Sink):
 
 
 class CallableSink(Sink):
-    """A Python function that gets each batch's DataFrame and id, as Spark's foreachBatch does."""
+    """Calls a Python function with each batch's DataFrame and id, as Spark's foreachBatch does."""
 
     def __init__(self, name: str, function: Callable[[DataFrame, int], object]) -> None:
         super().__init__(name)
@@ -182,7 +182,7 @@ class SparkFormatSink(Sink):
         return cls(name, settings.format, settings.path, settings.options)
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
-        """ConfigError when neither Spark nor its jars know the format."""
+        """ConfigError if neither Spark nor its jars know the format."""
         session: Any = spark._jsparkSession  # noqa: SLF001  # no Python API looks up a format without using it
         state, jvm = session.sessionState(), cast("Any", spark)._jvm  # noqa: SLF001
         if state.dataSourceManager().dataSourceExists(self._format):

@@ -1,4 +1,4 @@
-"""Opening streams and static tables with Spark, records that cannot be read kept as such."""
+"""Opens streams and static tables with Spark. Records that cannot be read are kept as text."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from windowpane.formats.sources import with_defaults
 from windowpane.scan.message_columns import PLACE
 
 _BESIDE = (c.CORRUPT, c.SOURCE_PARTITION, c.REINJECTIONS, SOURCE_TIME, *c.FILE_COLUMNS)
-"""Columns that are no part of the row as the source has it."""
+"""Columns that are not part of the original row."""
 FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
-"""What Spark's binaryFile format has, and must be told."""
+"""The schema of Spark's binaryFile format, which a streaming reader does not know."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Corrections of Spark's own list of the files of a micro-batch."""
+    """Corrections of Spark's list of the files of a micro-batch."""
 
     once: frozenset[str] = frozenset()
     """Streams whose files Spark would read several times."""
     without: tuple[str, ...] = ()
-    """Files that Spark would read, and the source's log does not name."""
+    """Files that Spark would read although the source's log does not name them."""
 
     def options(self, name: str) -> dict[str, str]:
-        """Spark's index of files has each file once if it looks into folders."""
+        """With a recursive lookup, Spark lists each file once."""
         return {"recursiveFileLookup": "true"} if name in self.once else {}
 
     def select(self, frame: DataFrame) -> DataFrame:
-        """Without the files that are not to be read."""
+        """The rows without those of files that must not be read."""
         if not self.without:
             return frame
         # A local file is file:///a in a source's log, and file:/a here.
@@ -65,9 +65,9 @@ def open_stream(
     queue: Path | None = None,
     reading: Reading = EXACTLY,
 ) -> DataFrame:
-    """A stream as Spark reads it, with what the stages need beside its own columns.
+    """A stream as Spark reads it, with the columns that the stages need in addition.
 
-    `queue`: a folder of rows of this stream that are to be read again.
+    `queue`: the folder of this stream's reinjected rows.
     """
     limited = limited_options(stream, max_records) | reading.options(name)
     options = with_defaults(limited, stream.source_format.reader_defaults)
@@ -115,9 +115,9 @@ def _other(reader: DataStreamReader, stream: Stream, path: str | None) -> DataFr
 def list_files(
     spark: SparkSession, name: str, stream: Stream, base: Path, *, max_records: int, reading: Reading = EXACTLY
 ) -> DataFrame:
-    """The files of a stream as they come, by Spark's file source: its limits, its log of files, its restarts.
+    """The files of a stream as Spark's file source lists them, with its limits, log and restarts.
 
-    Of what this format can tell of a file its content is not asked for, so no file is opened.
+    The content is not selected, so Spark does not open any file.
     """
     path = resolved(stream.path, base)
     _make_folder(stream, path)
@@ -129,9 +129,9 @@ def list_files(
 def open_records(
     spark: SparkSession, name: str, stream: Stream, *, max_records: int, own: Sequence[str], stamped: bool
 ) -> DataFrame:
-    """The records of a Kafka stream, values as they are: for workers, who decode them.
+    """The records of a Kafka stream with undecoded values, which workers decode.
 
-    `own` are columns beside the value; `stamped`: the record's timestamp also as the source's own.
+    `own`: further columns of the record. `stamped`: add the record's timestamp as SOURCE_TIME.
     """
     reader = spark.readStream.format(stream.format or "").options(**limited_options(stream, max_records))
     records = kafka.load(reader, spark, name, stream)
@@ -139,7 +139,7 @@ def open_records(
 
 
 def _make_folder(stream: Stream, path: str | None) -> None:
-    """Create the folder that a stream waits for, where it asks for that."""
+    """Create a missing folder if the stream has `create`; ConfigError if it does not."""
     if path is None:
         return
     if stream.lacks_folder(path):
@@ -150,11 +150,11 @@ def _make_folder(stream: Stream, path: str | None) -> None:
 
 
 def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
-    """Rows that were read before, as the JSON that `_with_original` made of them. A file is gone once it is read."""
+    """Reinjected rows, from the JSON that `_with_original` made of them. Spark deletes the files that it has read."""
     queue.mkdir(parents=True, exist_ok=True)
     fields = [field for field in like.schema if field.name not in (SOURCE_TIME, *c.FILE_COLUMNS)]
     reader = spark.readStream.format("json").schema(StructType([*fields, StructField(c.REINJECTIONS, IntegerType())]))
-    # What waits may be old, drafts are no rows, and the text of a corrupt record is a column like others here.
+    # Queued files may be old, drafts have other names, and CORRUPT is an ordinary column here.
     options = {"pathGlobFilter": "*.json", "maxFileAge": "3650d", "cleanSource": "delete"}
     options["columnNameOfCorruptRecord"] = "_unreadable"
     found = reader.options(**options).load(f"file://{queue.resolve()}")
@@ -163,7 +163,7 @@ def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
 
 
 def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | None) -> StructType:
-    """The schema of the files that are there: a streaming reader does not look for itself."""
+    """The schema of the existing files, which a streaming reader does not infer."""
     if stream.source_format.untyped:
         raise ConfigError(
             "MISSING_KEY", f"stream `{name}` needs a schema, because its format is {stream.format}",
@@ -179,7 +179,7 @@ def _found_schema(spark: SparkSession, name: str, stream: Stream, path: str | No
 
 
 def take_stream(frame: DataFrame, *, originals: bool) -> DataFrame:
-    """A stream that the user has opened, as one partition, with what the stages need beside its own columns."""
+    """A stream that the user has opened, as one source partition, with the columns that the stages need in addition."""
     return _with_original(frame, originals=originals)
 
 
@@ -200,7 +200,7 @@ def resolved(path: str | None, base: Path) -> str | None:
 
 
 def _with_file(frame: DataFrame) -> DataFrame:
-    """The file of each row, for queries in which the order of rows matters; others do not read these columns."""
+    """Adds the file of each row, for queries in which the order of rows matters. Others drop these columns."""
     return frame.selectExpr(
         "*",
         f"_metadata.file_path AS {c.FILE}",
@@ -210,7 +210,7 @@ def _with_file(frame: DataFrame) -> DataFrame:
 
 
 def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
-    """The whole source row as JSON, or the text that could not be read, when a side output asks for it."""
+    """Adds the original row as JSON, or the text that could not be read, if a side output needs it."""
     if not originals:
         return frame
     own = [f"`{column}`" for column in frame.columns if column not in _BESIDE]
@@ -223,6 +223,6 @@ def _with_original(frame: DataFrame, *, originals: bool) -> DataFrame:
 
 
 def _with_stamp(frame: DataFrame, stream: Stream) -> DataFrame:
-    """The time that the source itself gives a record, for the chain that resolves a row's event time."""
+    """Adds the time at which the source recorded a row, a fallback for its event time."""
     column = stream.source_format.timestamp
     return frame if column is None else frame.withColumn(SOURCE_TIME, F.col(column))

@@ -1,4 +1,4 @@
-"""How wide tables are, for sinks and commands alike. Free of Spark."""
+"""The width of printed tables, for sinks and commands. Does not import Spark."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TextIO
 from rich.console import Console
 
 UNBOUNDED = 10_000
-"""Columns of a pipe or a file, which need no wrapping: a table takes no more than it needs."""
+"""Width in a pipe or a file, where nothing is wrapped."""
 
 
 def table_console(file: TextIO) -> Console:
-    """Prints tables as wide as the terminal allows, and whole in a pipe. Brackets in values are not markup."""
+    """A console that prints tables as wide as the terminal, and unwrapped in a pipe. Brackets are not markup."""
     return Console(file=file, width=None if file.isatty() else UNBOUNDED, highlight=False, markup=False)

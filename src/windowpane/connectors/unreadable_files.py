@@ -1,8 +1,8 @@
-"""Files that cannot be read to their end: which of a micro-batch's files they are, and what is wrong with each.
+"""Finds the files of a micro-batch that Spark cannot read to their end.
 
-Text files give a bad record for what cannot be read. A parquet file that is cut off gives an exception instead, and
-Spark's `ignoreCorruptFiles` would skip it without a word. So a batch that fails on a file is looked into, file by file
-and with Spark's own reader; what is found is written down, and the batch is read again without what is unreadable.
+Unreadable text becomes bad records. A truncated parquet file raises an exception instead, and Spark's
+`ignoreCorruptFiles` would skip it silently. So after a batch has failed on a file, each of its files is read with
+Spark's reader, the unreadable ones are recorded, and the batch runs again without the unreadable parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READ_FAILED = "FAILED_READ_FILE"
 _IGNORE = "spark.sql.files.ignoreCorruptFiles"
 _NOT_FOUND = "PATH_NOT_FOUND"
 GONE = "the file was deleted or replaced after it was listed"
-"""The reason of the error row for such a file."""
+"""The detail of the error row for such a file."""
 
 
 def is_damage(failed: BaseException) -> bool:
@@ -33,7 +33,7 @@ def is_damage(failed: BaseException) -> bool:
 
 @contextlib.contextmanager
 def reading_around_damage(spark: SparkSession) -> Iterator[None]:
-    """A query that starts now reads of each file what it can, and passes over the rest. It keeps its settings."""
+    """Queries that start in this context read what they can of each file, and skip the rest."""
     before = spark.conf.get(_IGNORE)
     spark.conf.set(_IGNORE, "true")
     try:
@@ -45,7 +45,7 @@ def reading_around_damage(spark: SparkSession) -> Iterator[None]:
 def damaged_files(
     spark: SparkSession, streams: Mapping[str, Stream], base: Path, checkpoint: str, batch_id: int
 ) -> dict[str, str]:
-    """The files of a micro-batch that cannot be read to their end, each with the reason."""
+    """The files of a micro-batch that cannot be read to their end, with the reasons."""
     found = {}
     for path in batch_files(Path(checkpoint), batch_id):
         name = stream_of(path, streams, base)
@@ -68,7 +68,7 @@ def _problem(spark: SparkSession, stream: Stream, path: str) -> str | None:
     reader = spark.read.format(stream.format or "").options(**stream.spark_options)
     if stream.schema_:
         reader = reader.schema(stream.schema_)
-    literal = reader.option("__globPaths__", "false")  # what Spark's own file source sets
+    literal = reader.option("__globPaths__", "false")  # as Spark's file source sets it
     try:
         literal.load(local_path(path) or path).write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JJavaError) as failed:

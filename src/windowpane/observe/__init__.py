@@ -1,1 +1,1 @@
-"""Metrics of a running pipeline, for Prometheus. Knows neither Spark nor the runtime: it is given figures to show."""
+"""Metrics of a running pipeline, for Prometheus. Imports neither Spark nor the runtime."""

@@ -12,7 +12,7 @@ from windowpane.observe.metrics import PipelineMetrics
 
 
 class MetricsEndpoint:
-    """Serves metrics from threads of its own. Port 0 takes a free one; `url` says which."""
+    """Serves metrics in background threads. With port 0, `url` has the free port that was chosen."""
 
     def __init__(self, metrics: PipelineMetrics, port: int, host: str) -> None:
         self._server: WSGIServer

@@ -1,6 +1,6 @@
-"""A pipeline's figures as Prometheus metrics, made anew from its status document at every scrape.
+"""Prometheus metrics of a pipeline, computed from its status document at each scrape.
 
-Counters go on over restarts of the pipeline: they are the ledger's totals, and not of this process alone.
+Counters continue after a restart of the pipeline, because they are the ledger's totals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from windowpane.outcomes import OUTCOMES
 
 Document: TypeAlias = Mapping[str, Any]
-"""What a transform tells of itself: an entry of `transforms` in status.json."""
+"""The status of a transform: an entry of `transforms` in status.json."""
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float | None]]
 
 SECOND_US = 1_000_000
@@ -26,7 +26,7 @@ BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric: where its samples are in the document, by the labels beside `transform`."""
+    """One metric: its samples in the document, by the labels that it has in addition to `transform`."""
 
     name: str
     help: str
@@ -112,7 +112,7 @@ FIGURES = (
 
 
 class PipelineMetrics(Collector):
-    """All metrics of a pipeline. `document` gives its status; `batch_done` is to be called after every micro-batch."""
+    """All metrics of a pipeline. `document` returns its status. Call `batch_done` after each micro-batch."""
 
     def __init__(self, document: Callable[[], Document]) -> None:
         self._document = document
@@ -127,7 +127,7 @@ class PipelineMetrics(Collector):
         self._seconds.labels(transform).observe(seconds)
 
     def describe(self) -> list[Metric]:
-        """The registry need not scrape to learn the names."""
+        """The metrics without samples, so that registering does not scrape."""
         return [figure.family() for figure in FIGURES]
 
     def collect(self) -> Iterator[Metric]:

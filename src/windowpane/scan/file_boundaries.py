@@ -1,4 +1,4 @@
-"""Rows that Spark has read, cut into the files that they are from."""
+"""Splits batches that Spark has read at the boundaries between files, so that rows can be ordered by file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windowpane.scan.scan import Scanned
 
 
 def by_place(batches: Iterator[pa.RecordBatch]) -> Iterator[Scanned]:
-    """Batches as they are, those with the columns FILE cut where the file changes. Spark packs several into a task."""
+    """Batches, split where the file changes if they have the columns FILE. Spark packs several files into a task."""
     for batch in batches:
         if c.FILE in batch.schema.names:
             yield from _cut(batch)
@@ -39,7 +39,7 @@ def _place(path: str, modified_us: int, start: int) -> Place:
 
 
 def _ends(columns: list[pa.Array]) -> list[int]:
-    """Where runs of rows end that are equal in all columns."""
+    """The ends of the runs of rows that are equal in all columns."""
     ends = [pc.run_end_encode(column).run_ends.to_numpy() for column in columns if len(column)]
     found: list[int] = np.unique(np.concatenate(ends)).tolist() if ends else []
     return found

@@ -30,7 +30,7 @@ _PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads the files that a listing names: columns `path` and `modificationTime`."""
+    """Reads the files of a listing with the columns `path` and `modificationTime`."""
 
     read_batches: ReadBatches
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -65,7 +65,7 @@ class FileReader:
             yield fitted.append_column(c.CORRUPT, batch.column(c.CORRUPT)) if corrupt else fitted
 
     def _fitted(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """The declared columns in their declared types; those that the file does not have are in its path, or NULL."""
+        """The declared columns in their types. A column that the file lacks comes from its path, or is NULL."""
         names = {name.lower(): name for name in batch.schema.names}
         folders = {name.lower(): value for name, value in _PARTITION.findall(path)}
         arrays = []
@@ -78,7 +78,7 @@ class FileReader:
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-    """A column of a file in its declared type, where Spark would read it so; ValueError where it would not."""
+    """A column of a file in its declared type; ValueError if Spark would refuse to read it so."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.type == kind:
@@ -86,7 +86,7 @@ def _as_declared(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     if not _readable(array.type, kind):
         raise ValueError(f"column `{name}` is {array.type}, and {kind} is declared")
     if pa.types.is_timestamp(kind):
-        # Nanoseconds are cut off, as in any other source.
+        # Nanoseconds are truncated, as in all other sources.
         return array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(kind)
     return array.cast(kind)
 
@@ -110,7 +110,7 @@ def _readable(found: pa.DataType, declared: pa.DataType) -> bool:
 
 
 def _from_path(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
-    """A column that the folders name, as in `day=2024-05-01/`."""
+    """A partition column: its value is in the path, as in `day=2024-05-01/`."""
     if value is None or value == _HIVE_NULL:
         return pa.nulls(count, kind)
     text = pa.scalar(urllib.parse.unquote(value))

@@ -1,10 +1,10 @@
-"""Names of the parts of a Kafka record. Imports nothing, so that workers can."""
+"""Names of the columns of a Kafka record. Shared by the driver, which selects them, and the workers."""
 
 PLACE = ("topic", "partition", "offset")
-"""Where a record stands: what the original event of one that cannot be read has beside its text."""
+"""These locate a record. The original event of a bad record has them beside its text."""
 
 VALUE = "_value"
-"""binary: the value as it crosses to a worker that decodes it; NULL where there is none."""
+"""BINARY: the undecoded value; NULL for a tombstone."""
 TOPIC = "_topic"
 PARTITION = "_partition"
-"""Where the record stands, for its shard."""
+"""Topic and partition of the record, which determine its source partition."""

@@ -1,6 +1,7 @@
-"""Rows from Kafka records that Spark's source hands over: values decoded here, a batch of them at a time.
+"""Decodes the values of Kafka records in the workers, a batch at a time.
 
-Spark still owns the offsets. Only values cross, with what the query and its side outputs use of a record beside them.
+Spark's source reads the records and owns the offsets. Only values cross to Python, with those other columns of the
+record that the query and its side outputs use.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PARTITIONS = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True)
 class MessageReader:
-    """Decodes VALUE of each record. `beside` are columns that go along as they are."""
+    """Decodes VALUE of each record. `beside`: columns of the record that are passed on."""
 
     stream: str
     codec: Codec
@@ -48,18 +49,20 @@ class MessageReader:
         columns = {name: decoded.columns.column(name) for name, _ in self.columns}
         columns[c.CORRUPT] = decoded.bad
         columns |= {name: records.column(name).cast(kind) for name, kind in self.beside}
-        columns |= {name: records.column(name) for name in self._standing}
+        columns |= {name: records.column(name) for name in self._partition_columns}
         return pa.RecordBatch.from_pydict(columns)
 
     @property
-    def _standing(self) -> tuple[str, ...]:
+    def _partition_columns(self) -> tuple[str, ...]:
         return (TOPIC, PARTITION) if self.several_topics else (PARTITION,)
 
     def _with_partitions(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows.drop_columns(list(self._standing)).append_column(c.SOURCE_PARTITION, self._partitions(rows))
+        return rows.drop_columns(list(self._partition_columns)).append_column(
+            c.SOURCE_PARTITION, self._partitions(rows)
+        )
 
     def _partitions(self, rows: pa.RecordBatch) -> pa.Array:
-        """The partition whose watermark each record moves, with the topic if there are several."""
+        """The name of each record's source partition, with the topic if there are several."""
         numbers = rows.column(PARTITION)
         if self.several_topics:
             numbers = pc.binary_join_element_wise(rows.column(TOPIC), numbers.cast(pa.string()), "-")

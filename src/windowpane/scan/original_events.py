@@ -1,6 +1,6 @@
-"""Original events of rows that workers have read themselves: made only for the rows that leave by a side output.
+"""Original events of rows that the columnar scan has read, as JSON text.
 
-Until then EVENT holds the number of the row in its batch.
+Only rows that go to a side output need the text. Until then, EVENT has the number of the row in its batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windowpane.core.frames import Frame, MaybeLateRows, Rows, SideRows
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows as they were read. `place`: columns that say where one stands that could not be read."""
+    """Rows as they were read. `place`: columns that locate a bad record in the source."""
 
     batch: pa.RecordBatch
     place: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def with_events(frame: Frame, source: SourceRows) -> Frame:
 
 
 def _with_short_fractions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A FLOAT with as many digits as tell it from others of its kind, as Spark writes it."""
+    """FLOAT columns as DOUBLE with the shortest digits that identify the FLOAT, as Spark writes them."""
     for index, field in enumerate(batch.schema):
         if pa.types.is_float32(field.type):
             batch = batch.set_column(index, field.name, batch.column(index).cast(pa.string()).cast(pa.float64()))
@@ -59,7 +59,7 @@ def _with_short_fractions(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _value(value: object) -> object:
-    """As Spark writes it into JSON, told to leave nothing out."""
+    """A value as Spark writes it to JSON with the options WHOLE_JSON."""
     if isinstance(value, dt.datetime):
         return f"{value:%Y-%m-%dT%H:%M:%S.%f}Z"
     if isinstance(value, dt.date):

@@ -1,6 +1,6 @@
-"""The columnar scan in the workers: what Spark's source lists or hands over, read and projected.
+"""The columnar scan in the workers: a reader reads rows, a projection computes from them the columns of operators.
 
-A reader says where the rows of the source come from; the projection makes of them what operators take.
+Spark's source tells the reader which files or messages to read.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from windowpane.evaluation.projection import Projection
 from windowpane.scan.original_events import SourceRows
 
 _BESIDE = (c.SOURCE_PARTITION, SOURCE_TIME)
-"""Columns of a source that are no part of the row as it was."""
+"""Columns that the reader adds, and that are not part of the original row."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """In place of rows that cannot be read: what is wrong with where they are."""
+    """A file that cannot be read, or not to its end. It becomes one error row."""
 
     detail: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """What was read, and where it stands."""
+    """Rows that were read, and their place in the source, which orders them."""
 
     content: pa.RecordBatch | Damage
     place: Place = NOWHERE
 
 
 class Reader(Protocol):
-    """Where rows come from. Picklable: `read` runs in the workers."""
+    """Reads the rows of a source. Pickled: `read` runs in the workers."""
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Columns that say where a row stands that could not be read."""
+        """Columns that locate a record in the source. The original event of a bad record has them beside its text."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows, but CORRUPT, which is there where something could not be read."""
+        """The schema of the rows, without CORRUPT, which readers of text and messages add."""
 
     def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
-        """The rows of a task, in batches as large as they are folded, for what Spark has handed to it."""
+        """The rows of a task. `handed`: the file listing, or the messages, that Spark has assigned to it."""
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """Rows as operators take them. With `source`, which is what was read, EVENT numbers its rows."""
+    """Rows as operators take them. If there is a `source`, EVENT has the number of each row in it."""
 
     rows: pa.RecordBatch
     source: SourceRows | None = None
@@ -66,16 +66,16 @@ class Scanned:
 
 @dataclass(frozen=True)
 class Scan:
-    """Picklable: `read` runs in the workers."""
+    """A reader and its projection. Pickled: `read` runs in the workers."""
 
     reader: Reader
     projection: Projection
     original: bool = False
-    """Side outputs keep events: the rows as they were read go along."""
+    """A side output keeps original events, so the rows as they were read are kept along."""
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Of the rows, with their events as text."""
+        """The schema of the rows, with their original events as text."""
         schema = self.projection.rows(empty_batch(self.reader.schema), 0).schema
         return schema.append(pa.field(c.EVENT, pa.string())) if self.original else schema
 

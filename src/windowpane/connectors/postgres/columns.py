@@ -1,4 +1,4 @@
-"""How columns of Spark travel to PostgreSQL: as CSV that says each value exactly, with the SQL that reads it there."""
+"""How values of Spark are sent to PostgreSQL: as CSV without loss, with the SQL that restores each value there."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from pyspark.sql.types import (
 from windowpane.connectors.sinks import WHOLE_JSON_SQL
 
 Texts = Callable[[str], str]
-"""From the SQL text of a value to that of another."""
+"""From the SQL text of a value to the SQL text of another."""
 
 _NO_NUL = "\\uFFFD"
-"""PostgreSQL's texts cannot hold the character NUL; what stands for "cannot be shown" takes its place."""
+"""Replaces the character NUL, which PostgreSQL's texts cannot hold."""
 _EARLIEST_US, _EARLIEST_DAY = -210_866_803_200_000_000, -2_440_588
-"""PostgreSQL's calendar begins in 4713 BC, and has -infinity for what was before."""
+"""PostgreSQL's calendar begins in 4713 BC; earlier times become -infinity."""
 
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """`sent` is Spark SQL for what goes into the CSV, `staged` its type there, `read` the SQL that makes the value."""
+    """`sent`: Spark SQL for the text in the CSV. `staged`: its type there. `read`: SQL that restores the value."""
 
     name: str
     type: str
@@ -52,7 +52,7 @@ class PostgresColumn:
 
 
 def postgres_column(field: StructField) -> PostgresColumn:
-    """How a column of this type travels."""
+    """How a column of this type is sent."""
     own = f"`{field.name.replace('`', '``')}`"
     for kinds, (type_name, sent, staged, read) in _KINDS.items():
         if isinstance(field.dataType, kinds):
@@ -78,7 +78,7 @@ def _clean_text(text: str) -> str:
 
 
 def _clean_json(text: str) -> str:
-    """Without the escape of NUL; a backslash before it that is escaped itself is another matter."""
+    """JSON without the escape of NUL. An escaped backslash followed by `u0000` is not that escape."""
     return rf"regexp_replace({text}, r'(?<!\\)((?:\\\\)*)\\u0000', r'$1\\ufffd')"
 
 
@@ -91,7 +91,7 @@ def _since_epoch(text: str) -> str:
 
 
 def _instant(kind: str) -> Texts:
-    """Whole seconds and microseconds apart, since an interval is multiplied in floating point."""
+    """Adds seconds and microseconds separately, since PostgreSQL multiplies intervals in floating point."""
     return lambda text: (
         f"(CASE WHEN {text} < {_EARLIEST_US} THEN '-infinity'::{kind} ELSE {kind} '1970-01-01 00:00:00+00'"
         f" + {text} / 1000000 * interval '1 second' + {text} % 1000000 * interval '1 microsecond' END)"
@@ -117,4 +117,4 @@ _KINDS: Mapping[tuple[type[DataType], ...], tuple[str, Texts, str | None, Texts]
     (TimestampNTZType,): ("timestamp", _since_epoch, "bigint", _instant("timestamp")),
     (ArrayType, MapType, StructType, VariantType): ("jsonb", _as_json, "text", "({}::jsonb)".format),
 }
-"""By Spark's type: PostgreSQL's, what is sent, as which type it is staged (None: the same), how it is read."""
+"""By Spark's type: PostgreSQL's type, and `sent`, `staged` (None: the same type) and `read` of PostgresColumn."""

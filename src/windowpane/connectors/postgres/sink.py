@@ -1,6 +1,6 @@
-"""The PostgreSQL sink, exactly once: a batch's rows and its entry in a table of batches are one transaction.
+"""The PostgreSQL sink. One transaction writes a batch's rows and its entry in a table of batches: exactly once.
 
-Results of groups replace what was there of their window and group; other rows, and side records, are appended.
+Results replace earlier ones of the same window and group. Rows without groups, and side records, are appended.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ BATCHES = "windowpane_batches"
 RECORD = "record"
 KEPT_BATCHES = 1_000
 ROWS_AT_ONCE = 200_000
-"""More rows than this come to the driver one partition after the other."""
+"""Larger batches are collected one partition after the other."""
 _PASSING = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
-"""The server is away, or cannot just now. Anything else fails the same way when it is tried again."""
+"""The server is unreachable or temporarily failing. Other errors would occur again."""
 
 
 class PostgresSink(Sink):
-    """Writes to one table, and makes it when it is not there. `mode` None: update where rows have an identity."""
+    """Writes to one table, which it creates if necessary. `mode` None: update if rows have an identity, else append."""
 
     delivery = "exactly_once"
     wants_identity = True
@@ -110,7 +110,7 @@ class PostgresSink(Sink):
         connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
 
     def _prepare(self, connection: Connection, target: Target) -> None:
-        """Make the tables that are not there, and see that the one that is has the columns it needs."""
+        """Create missing tables, and check that an existing one has the required columns."""
         connection.execute(LOCK)
         connection.execute(CREATE_LEDGER.format(self._ledger))
         if not _present(connection, target.table):
@@ -124,9 +124,9 @@ class PostgresSink(Sink):
             )  # fmt: skip
 
     def _enter(self, connection: Connection, batch: SinkBatch) -> int | None:
-        """The number of this batch's entry; None when it has been written before.
+        """The number of this batch's entry; None if the batch has been written before.
 
-        An entry that differs in `final` was of a graceful end that did not come to its end: its rows go.
+        An entry that differs in `final` belongs to a graceful end that was interrupted: its rows are deleted.
         """
         place = (self._shown, batch.run, batch.transform, batch.side_records, batch.batch_id)
         found = connection.execute(ENTER.format(self._ledger), (*place, batch.final)).fetchone()
@@ -143,7 +143,7 @@ class PostgresSink(Sink):
 
 
 def _conninfo(name: str, options: Mapping[str, str]) -> str:
-    """What psycopg connects by. Nothing of it is quoted in a message: it may hold a password."""
+    """The connection string. It may contain a password, so no message quotes it."""
     try:
         given = conninfo_to_dict(options["url"].removeprefix("jdbc:"))
     except psycopg.Error:
@@ -158,7 +158,7 @@ def _conninfo(name: str, options: Mapping[str, str]) -> str:
 
 
 def _columns(batch: SinkBatch) -> tuple[tuple[PostgresColumn, ...], DataFrame]:
-    """How each column travels, and the rows as they are sent, under names that CSV and staging share."""
+    """How each column is sent, and the rows as they are sent, in columns c0, c1, …."""
     if batch.side_records:
         columns: tuple[PostgresColumn, ...] = (json_column(RECORD, "value"),)
     else:
@@ -167,7 +167,7 @@ def _columns(batch: SinkBatch) -> tuple[tuple[PostgresColumn, ...], DataFrame]:
 
 
 def _tables(frame: DataFrame, rows: int) -> Iterator[pa.Table]:
-    """The rows on the driver, no more of them at a time than it can hold."""
+    """The rows on the driver, in parts that fit into its memory."""
     if rows <= ROWS_AT_ONCE:
         yield frame.toArrow()
         return
@@ -180,7 +180,7 @@ def _tables(frame: DataFrame, rows: int) -> Iterator[pa.Table]:
 
 
 def _present(connection: Connection, table: sql.Identifier) -> list[str]:
-    """The columns of a table; none when it is not there."""
+    """The columns of a table; empty if it does not exist."""
     named = table.as_string(connection)
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
     return [str(row[0]) for row in connection.execute(columns, (named,))]

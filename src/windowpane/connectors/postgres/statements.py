@@ -1,4 +1,4 @@
-"""The statements by which a batch's rows and its entry go into PostgreSQL."""
+"""SQL statements that write a batch's rows and its entry in the table of batches."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from windowpane.connectors.sinks import EMIT_EPOCH, GROUP_KEY, WINDOW_ID
 BATCH, GROUP_ID = "_batch", "_group_id"
 STAGED = sql.Identifier("windowpane_staged")
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('windowpane'))"
-"""Transforms may come at once, and IF NOT EXISTS does not keep them apart."""
+"""Transforms may create tables at the same time, and IF NOT EXISTS does not prevent conflicts."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table as a statement names it, and what is written to it."""
+    """A table and the columns that are written to it."""
 
     table: sql.Identifier
     columns: tuple[PostgresColumn, ...]
@@ -41,11 +41,11 @@ def create_table(target: Target) -> sql.Composed:
 
 
 def insert_staged(target: Target, entry: int) -> sql.Composed:
-    """From the staged rows into the table; of several emissions of one window and group the last one counts."""
+    """Copies staged rows into the table. Of several emissions of a window and group, the last one is kept."""
     names, values = target.names(), [column.read(f"c{n}") for n, column in enumerate(target.columns)]
     at = {column.name: f"c{n}" for n, column in enumerate(target.columns)}
     if target.identified:
-        # A hash, since what an index takes is limited in length, and a group key is not.
+        # A hash, because the length of an index entry is limited and that of a group key is not.
         values.append(f"encode(sha256(convert_to({at[GROUP_KEY]}, 'UTF8')), 'hex')")
     selected = sql.SQL(", ".join([*values, str(entry)]))
     if not target.replacing:

@@ -1,4 +1,4 @@
-"""JSON objects to columns by Arrow's parser: all records at once, or none where it reads one otherwise than Spark."""
+"""Parses JSON objects with Arrow, all records at once. Gives up on text that Arrow and Spark may read differently."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import pyarrow.json as pj
 from windowpane.scan.decoded import nulls, one_batch
 
 SHALLOW = 500
-"""Arrow's parser calls itself for each level of nesting, and a worker has a stack of limited size."""
+"""Levels of nesting that Arrow's recursive parser may see: a worker's stack is limited."""
 _LONG_NUMBER = 990
-"""Spark's parser does not take numbers of more digits than a few beyond this; Arrow's does."""
+"""Digits. Spark's parser refuses numbers a little longer than this; Arrow's does not."""
 _PIECE = 1 << 20
 _BRACES = b"{}"
 _ABSENT = pa.field("\x00", pa.string())
-"""Read where no column is left to read: Arrow still checks each record."""
+"""Stands in for an empty schema, so that Arrow still checks each record."""
 _SHORT_INFINITY = re.compile(rb"Inf[\s,}\]]")
 _INTEGER_ZERO = re.compile(rb"-0[\s,}\]]")
 
 
 def by_arrow(records: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
-    """All records at once; None when Arrow's parser does not take them as one object each.
+    """The columns of all records; None unless Arrow parses each record as one object.
 
-    Each begins and ends with a brace, and between two of them is a line break, which no text holds: so an object ends
-    where a record does, and as many objects as records are one each.
+    Records begin and end with a brace and are joined by line breaks, which JSON strings cannot contain. No object
+    therefore spans two records, and if there are as many objects as records, each record is one object.
     """
     if not len(records):
         return nulls(0, schema)
@@ -42,7 +42,7 @@ def by_arrow(records: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
 
 
 def edges(records: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """The first and the last byte of each record, 0 of one without."""
+    """The first and the last byte of each record; 0 for an empty one."""
     kind = np.int64 if pa.types.is_large_binary(records.type) else np.int32
     _, ends, data = records.buffers()
     offsets = np.frombuffer(ends, kind)[records.offset : records.offset + len(records) + 1]
@@ -53,14 +53,14 @@ def edges(records: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint
 
 
 def braced(records: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which records begin and end with a brace."""
+    """Marks records that begin and end with a brace."""
     first, last = edges(records)
     found: npt.NDArray[np.bool_] = (first == _BRACES[0]) & (last == _BRACES[1])
     return found
 
 
 def deep(records: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which records may be nested too deeply for Arrow: none is that has few opening brackets."""
+    """Marks records that may be nested too deeply for Arrow, by the number of their opening brackets."""
     found = pc.greater_equal(pc.binary_length(records), SHALLOW).to_numpy(zero_copy_only=False)
     if found.any():
         long = records.filter(pa.array(found))
@@ -71,7 +71,7 @@ def deep(records: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def is_utf8(records: pa.Array) -> bool:
-    """Whether all records are."""
+    """Whether all records are UTF-8."""
     try:
         records.cast(pa.large_string() if pa.types.is_large_binary(records.type) else pa.string())
     except pa.ArrowInvalid:
@@ -80,9 +80,9 @@ def is_utf8(records: pa.Array) -> bool:
 
 
 def parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
-    """Objects one after another; None when one of them is not of the schema, or may be something else to Spark.
+    """Objects separated by white space; None if one does not fit the schema, or Spark may read one differently.
 
-    The text must begin with a brace: Arrow 24 crashes at a `null` that stands alone.
+    The text must begin with a brace: Arrow 24 crashes on a bare `null`.
     """
     if _has_short_infinity(text) or _has_long_number(text):
         return None
@@ -98,7 +98,7 @@ def parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
 
 
 def _has_negative_zero(column: pa.ChunkedArray) -> bool:
-    """Where Arrow has it, JSON may have had -0: to Spark an integer, and so no negative one."""
+    """Whether a column has -0.0: the text may then contain the integer -0, which Spark reads as 0.0."""
     if not pa.types.is_floating(column.type):
         return False
     values = column.to_numpy()
@@ -106,14 +106,14 @@ def _has_negative_zero(column: pa.ChunkedArray) -> bool:
 
 
 def _has_short_infinity(text: pa.Buffer) -> bool:
-    """Whether there may be an `Inf`, which is a number to Arrow alone."""
+    """Whether the text may contain `Inf`, which only Arrow takes for a number."""
     signs = memoryview(text)
     pieces = (bytes(signs[at : at + _PIECE + 3]) for at in range(0, text.size, _PIECE))
     return any(b"Inf" in piece and _SHORT_INFINITY.search(piece) for piece in pieces)
 
 
 def _has_long_number(text: pa.Buffer) -> bool:
-    """Whether so many digits follow one another that Spark's parser may refuse them."""
+    """Whether the text may contain a number that is too long for Spark's parser."""
     step = _LONG_NUMBER // 2
     signs = np.frombuffer(text, np.uint8)[::step]
     digits = (signs >= ord("0")) & (signs <= ord("9"))

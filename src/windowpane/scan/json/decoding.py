@@ -1,8 +1,8 @@
-"""JSON objects to columns of a declared schema, a block of them at a time, with Spark's notion of a bad record.
+"""Decodes JSON objects to columns of a declared schema, in blocks. Bad records are those that Spark would call bad.
 
-Arrow's parser takes a block whole or not at all. Where it does not, the records are sorted: those that look good go to
-Arrow once more; objects with values of wrong types go there without those columns; what is certainly no object is bad.
-What is left is read one by one, exactly as Spark's `from_json` reads it.
+Arrow's parser takes a block as a whole or refuses it. The records of a refused block are sorted: those that look good
+go to Arrow again; objects with values of wrong types go there without the columns concerned; text that is certainly
+not an object is bad. The remaining records are read one by one, exactly as Spark's `from_json` reads them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from windowpane.scan.json.value_kinds import Mask, alike, copied_texts, misfits,
 
 BLOCK_RECORDS = 65_536
 FEW_RECORDS = 32
-"""So many are read one by one without further ado."""
+"""Up to this number, records are read one by one at once."""
 PARTS = 16
-"""Into so many records are split that Arrow refuses and that look good."""
+"""Records that look good but that Arrow refuses are split into so many parts."""
 _Part: TypeAlias = "tuple[Positions, Decoded]"
-"""Where the records are in the block, and what they are."""
+"""Positions of records in the block, and the decoded records."""
 
 
 def decode(records: pa.Array, schema: pa.Schema) -> Decoded:
@@ -47,7 +47,7 @@ def _block(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
 
 @dataclass(frozen=True)
 class _Block:
-    """Records of which some are bad. Those that are alike are read together."""
+    """A block in which some records are bad. Similar records are read together."""
 
     records: pa.Array
     trimmed: pa.Array
@@ -67,7 +67,7 @@ class _Block:
         return in_order(parts, self.schema)
 
     def _plain(self, at: Positions) -> list[_Part]:
-        """Objects that look good; nothing if Arrow does not take them all."""
+        """Objects that look good; an empty list if Arrow refuses one."""
         columns = by_arrow(self.trimmed.take(pa.array(at)), self.schema)
         return [] if columns is None else [(at, good(columns))]
 
@@ -75,7 +75,7 @@ class _Block:
         return at, bad(_texts(self.records.take(pa.array(at))), self.schema)
 
     def _by_kinds(self, at: Positions, unclear: Positions) -> Iterator[_Part]:
-        """Objects with values of wrong types: by the columns that take theirs. What is unclear is read one by one."""
+        """Objects with values of wrong types, grouped by the columns that fit. Unclear records are read one by one."""
         found = misfits(self.trimmed.take(pa.array(at)), self.schema)
         exact = [unclear, at[found.unclear]]
         clear = at[~found.unclear]
@@ -88,7 +88,7 @@ class _Block:
         yield self._exact(np.concatenate(exact))
 
     def _of_columns(self, at: Positions, unfit: Mask, copied: Mask, exact: list[Positions]) -> Iterator[_Part]:
-        """Objects with the same columns unfit or copied. If Arrow refuses them all, it takes most of them in parts."""
+        """Objects with the same columns unfit or copied. If Arrow refuses them together, they are tried in parts."""
         schema = pa.schema([field for field, is_other in zip(self.schema, unfit | copied, strict=True) if not is_other])
         texts = [field.name for field, is_copied in zip(self.schema, copied, strict=True) if is_copied]
         pending = [at]
@@ -99,8 +99,8 @@ class _Block:
             if columns is not None:
                 for name in texts:
                     columns = columns.append_column(name, copied_texts(objects, name))
-                bad = _texts(self.records.take(pa.array(part))) if unfit.any() else pa.nulls(len(part), pa.string())
-                yield part, Decoded(widened(len(part), columns, self.schema), bad)
+                kept = _texts(self.records.take(pa.array(part))) if unfit.any() else pa.nulls(len(part), pa.string())
+                yield part, Decoded(widened(len(part), columns, self.schema), kept)
             elif len(part) <= FEW_RECORDS:
                 exact.append(part)
             else:
@@ -111,7 +111,7 @@ class _Block:
 
 
 def _texts(records: pa.Array) -> pa.Array:
-    """Records as texts: what is not UTF-8 is replaced."""
+    """Records as text, with U+FFFD in place of invalid UTF-8."""
     if is_utf8(records):
         return records.cast(pa.string())
     return pa.array([record.decode("utf-8", "replace") for record in records.to_pylist()], pa.string())

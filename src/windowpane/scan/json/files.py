@@ -1,4 +1,4 @@
-"""The records of a file of JSON: one a line, blank lines are none. However long a line is, memory is bounded."""
+"""Reads JSON files with one record per line. Blank lines are skipped. Memory is bounded, however long a line is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_batches(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.Re
 
 
 def read_file(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
-    """The records of a file; compressed files by their names. A byte order mark at the beginning is no part of them."""
+    """The records of a file, decompressed by its extension, without a byte order mark."""
     with pa.input_stream(path, compression="detect") as file:
         rest = _Rest(max_bytes)
         for chunk in _chunks(file):
@@ -39,7 +39,7 @@ def read_file(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]
 
 
 def _chunks(file: pa.NativeFile) -> Iterator[bytes]:
-    """The text in pieces, none of which ends within a line break of two characters."""
+    """The text in chunks, none of which splits a line break of two characters."""
     held = b""
     chunk = file.read(CHUNK_BYTES).removeprefix(_BOM)
     while chunk:
@@ -51,7 +51,7 @@ def _chunks(file: pa.NativeFile) -> Iterator[bytes]:
 
 @dataclass
 class _Rest:
-    """The beginning of a line that goes on in the next chunk. Of one that is too long no more than its head is kept."""
+    """The beginning of a line that continues in the next chunk. Only the head of a line that is too long is kept."""
 
     max_bytes: int
     pieces: list[bytes] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Rest:
 
 
 def _ended(rest: _Rest, lines: bytes, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
-    """Whole lines, of which the first may have begun earlier."""
+    """Complete lines; the first one may have begun in an earlier chunk."""
     if rest.head is not None:
         at = min((at for sign in (b"\n", b"\r") if (at := lines.find(sign)) >= 0), default=len(lines))
         if not rest.blank or lines[:at].strip(_WHITE):
@@ -101,7 +101,7 @@ def _lines(text: bytes, schema: pa.Schema, max_bytes: int) -> Decoded:
 
 
 def _is_plain(text: bytes, max_bytes: int) -> bool:
-    """Whether no line is too long, and none is nested too deeply for Arrow: of short lines none can be."""
+    """Whether no line is too long, or may be nested too deeply for Arrow."""
     breaks = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     longest = np.diff(breaks, prepend=-1, append=len(text)).max() - 1
     if longest > max_bytes:
@@ -110,7 +110,7 @@ def _is_plain(text: bytes, max_bytes: int) -> bool:
 
 
 def _is_an_object_a_line(text: bytes) -> bool:
-    """Whether each line begins and ends with a brace: then as many objects as lines are one each."""
+    """Whether each line begins and ends with a brace: as many objects as lines are then one per line."""
     ends = text.endswith((b"}\n", b"}\r\n", b"}"))
     breaks = text.count(b"}\n{") + text.count(b"}\r\n{") + text.endswith(b"\n")
     return text.startswith(b"{") and ends and breaks == text.count(b"\n")

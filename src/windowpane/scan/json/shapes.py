@@ -1,4 +1,4 @@
-"""What records of JSON look like from outside, a block of them at a time, before a parser has a look at them."""
+"""Sorts JSON records by their outer shape, a block at a time, before they are parsed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _OPEN, _CLOSE, _QUOTE = b'{}"'
 
 
 class Shapes(NamedTuple):
-    """Where the records of each shape are."""
+    """Positions of the records of each shape."""
 
     objects: Positions
-    """Begin and end with a brace."""
+    """They begin and end with a brace."""
     broken: Positions
-    """Certainly no object: Spark reads nothing of them."""
+    """They are certainly not objects, and Spark reads no field of them."""
     unclear: Positions
 
 
 def trimmed(records: pa.Array) -> pa.Array:
-    """Records without white space around them."""
+    """Records without surrounding white space."""
     first, last = edges(records)
     if not (np.isin(first, _WHITES) | np.isin(last, _WHITES)).any():
         return records
@@ -37,7 +37,7 @@ def trimmed(records: pa.Array) -> pa.Array:
 
 
 def shapes(records: pa.Array) -> Shapes:
-    """The shape of each record; there is no white space around them."""
+    """The shapes of trimmed records."""
     readable = _readable(records)
     objects = braced(records) & readable & ~_trailing_comma(records)
     open_end = np.flatnonzero((edges(records)[0] == _OPEN) & ~braced(records) & readable)
@@ -48,7 +48,7 @@ def shapes(records: pa.Array) -> Shapes:
 
 
 def _trailing_comma(records: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which records have their only closing brace at their end, and a comma before it: no object ends like that."""
+    """Marks records whose only closing brace is at the end, after a comma: they are not objects."""
     found: npt.NDArray[np.bool_] = pc.match_substring_regex(records, r"\A[^}]*,[ \t\r\n]*\}\z").to_numpy(
         zero_copy_only=False
     )
@@ -56,7 +56,7 @@ def _trailing_comma(records: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _readable(records: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which records are UTF-8."""
+    """Marks records that are UTF-8."""
     if is_utf8(records):
         return np.ones(len(records), np.bool_)
     text = pa.large_string() if pa.types.is_large_binary(records.type) else pa.string()
@@ -75,7 +75,7 @@ def _is_text(record: bytes) -> bool:
 
 
 def _unclosed(records: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which of the records, each of which begins with a brace, certainly end before it is closed."""
+    """Marks records whose opening brace is certainly never closed. All records begin with a brace."""
     found: npt.NDArray[np.bool_] = np.ones(len(records), np.bool_)
     doubtful = np.flatnonzero(pc.match_substring(records, b"}").to_numpy(zero_copy_only=False))
     found[doubtful] = False
@@ -87,7 +87,7 @@ def _unclosed(records: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _never_closed(records: list[bytes]) -> npt.NDArray[np.bool_]:
-    """By the braces outside of texts, where no quote is escaped."""
+    """Counts the braces outside of strings, in records without escaped quotes."""
     if not records:
         return np.zeros(0, np.bool_)
     signs = np.frombuffer(b"".join(records), np.uint8)

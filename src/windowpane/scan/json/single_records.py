@@ -1,4 +1,4 @@
-"""One JSON record to values of a declared schema, as Spark reads it: the exact way for what Arrow does not take."""
+"""Reads a single JSON record exactly as Spark does, for records that Arrow does not parse."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NON_FINITE = {
 _WHITE = b" \t\n\r"
 _NOTHING: tuple[dict[str, object], bool] = {}, False
 Reader: TypeAlias = Callable[[object], object]
-"""A value that is not null to a value of the column; ValueError where it is of another type."""
+"""Converts a JSON value other than null to the column's type; ValueError if it does not fit."""
 
 
 class RecordReader:
     """Reads one record as Spark does: its fields, and whether it is good.
 
-    Of an object with values of wrong types the others are there; of what is no object there is nothing.
+    A bad object still has those of its fields that fit. A record that is not an object has no fields.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -39,7 +39,7 @@ class RecordReader:
             return _NOTHING
 
     def _fields(self, pairs: Fields) -> tuple[dict[str, object], bool]:
-        """A value that cannot be read leaves an earlier one of that name as it is."""
+        """If a name repeats, the last value that fits wins."""
         found: dict[str, object] = {}
         good = True
         for name, value in pairs:
@@ -66,7 +66,7 @@ def _text(value: object) -> str:
 
 
 def _characters(text: str) -> str:
-    """Half of a pair of surrogates is no character."""
+    """The text with `?` in place of lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,6 +1,6 @@
-"""Which columns take the value that a JSON object has for them, a block of objects at a time.
+"""Finds the columns whose values in JSON objects have the wrong type, for a block of objects at a time.
 
-A regular expression finds the objects that have a value of another type; DuckDB says which of their columns that are.
+A regular expression finds objects that may have such a value; DuckDB finds the columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windowpane.scan.json.arrow_parser import deep
 
 Mask = npt.NDArray[np.bool_]
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-"""So many an integer may have that is out of range."""
+"""An integer with so many digits may be out of range."""
 _DUCKDB = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT"}
 _COPIED = "('BIGINT', 'UBIGINT', 'BOOLEAN')"
 _SPACE = "[ \\t\\r\\n]*"
@@ -26,21 +26,21 @@ _ODD = (
     r"\\u00[2-7]|,[ \t\r\n]*[}\]]|[:,\[][ \t\r\n]*(?:-0[ \t\r\n,}\]]|[-+]?(?:NaN|Inf|INF)"
     r'|"[-+]?(?:NaN|INF|Infinity)"|-?[0-9.]+[eE]\+?[0-9]{3})'
 )
-"""What makes certain neither a name nor a value: an escaped letter, an integer -0, what not each parser takes."""
+"""Text that makes names or values uncertain: escaped letters, the integer -0, what parsers treat differently."""
 _CERTAIN_NAME = re.compile(r"[ !#-&(-.0-\[\]-~]+")
-"""One that JSON writes in one way, but for an escaped letter."""
+"""A name that JSON can spell in one way only, apart from escaped letters."""
 _PATH_BREAKERS = frozenset("\"'\\*")
 
 
 def suspects(objects: pa.Array, schema: pa.Schema) -> Mask:
-    """Which objects seem to have a value of another type. A mistake costs time alone."""
+    """Marks objects that may have a value of the wrong type. A wrong mark only costs time."""
     pattern = "|".join(f'"{re.escape(field.name)}"{_SPACE}:{_SPACE}(?:{_unfit(field.type)})' for field in schema)
     found: Mask = pc.match_substring_regex(objects, pattern or "$^").to_numpy(zero_copy_only=False).copy()
     return found
 
 
 def repeats(objects: pa.Array, schema: pa.Schema) -> Mask:
-    """Which objects may have the name of a column more than once."""
+    """Marks objects that may have the name of a column more than once."""
     found = np.zeros(len(objects), np.bool_)
     for field in schema:
         found |= _repeated(objects, field.name)
@@ -48,7 +48,7 @@ def repeats(objects: pa.Array, schema: pa.Schema) -> Mask:
 
 
 def _unfit(kind: pa.DataType) -> str:
-    """How a value begins that a column does not take, or that Arrow reads otherwise than Spark."""
+    """A pattern for the beginning of values that do not fit the type, or that Arrow and Spark read differently."""
     if pa.types.is_string(kind):
         return '[^"n \\t\\r\\n]'
     if pa.types.is_boolean(kind):
@@ -59,18 +59,18 @@ def _unfit(kind: pa.DataType) -> str:
 
 
 class Misfits(NamedTuple):
-    """What the columns do with the values of objects: a row for each object, a column for each of the schema."""
+    """How values fit their columns: a row per object, a column per column of the schema."""
 
     unfit: Mask
-    """The column certainly does not take the value."""
+    """The value certainly does not fit."""
     copied: Mask
-    """The column is a text, and the value is a number or a boolean: its text is the value as it stands."""
+    """The column is STRING and the value a number or boolean, whose JSON text is the result."""
     unclear: Mask
-    """Of each object, whether nothing above holds."""
+    """Per object: neither of the above is certain."""
 
 
 def misfits(objects: pa.Array, schema: pa.Schema) -> Misfits:
-    """Holds for objects that Arrow's parser takes without the columns that are unfit or copied."""
+    """How values fit, provided that Arrow parses the objects without the columns that are unfit or copied."""
     shape = (len(objects), len(schema))
     found = Misfits(np.zeros(shape, np.bool_), np.zeros(shape, np.bool_), np.ones(len(objects), np.bool_))
     clear = np.flatnonzero(_is_valid(objects) & ~_odd(objects) & ~deep(objects))
@@ -87,7 +87,7 @@ def misfits(objects: pa.Array, schema: pa.Schema) -> Misfits:
 
 
 def copied_texts(objects: pa.Array, name: str) -> pa.Array:
-    """The values of a column as they stand in valid objects."""
+    """The JSON text of a column's values in valid objects."""
     return _query([f"json_extract_string(record, '$.\"{name}\"')"], objects).column(0).combine_chunks()
 
 
@@ -97,7 +97,7 @@ def _odd(objects: pa.Array) -> Mask:
 
 
 def _repeated(objects: pa.Array, name: str) -> Mask:
-    """Which objects may have a name more than once."""
+    """Marks objects that may have a name more than once."""
     found: Mask = pc.count_substring(objects, f'"{name}"'.encode()).to_numpy() > 1
     return found
 
@@ -108,7 +108,7 @@ def _is_valid(objects: pa.Array) -> Mask:
 
 
 def _typed(objects: pa.Array, schema: pa.Schema) -> Misfits:
-    """As `misfits`, of valid objects without a name that is there twice."""
+    """As `misfits`, for valid objects in which no name repeats."""
     paths = [
         (at, f"'$.\"{field.name}\"'", field.type)
         for at, field in enumerate(schema)
@@ -125,14 +125,14 @@ def _typed(objects: pa.Array, schema: pa.Schema) -> Misfits:
     for number, (at, _, kind) in enumerate(paths):
         if pa.types.is_string(kind):
             typed.copied[:, at] = found[len(paths) + number]
-            typed.unclear[:] |= found[number] & ~typed.copied[:, at]  # such a value is written anew
+            typed.unclear[:] |= found[number] & ~typed.copied[:, at]  # objects and arrays are serialised anew
         else:
             typed.unfit[:, at] = found[number]
     return typed
 
 
 def _test(name: str, path: str, kind: pa.DataType) -> str:
-    """Whether a value, whose type DuckDB gives by a name, is none of a column."""
+    """SQL: whether a value does not fit a column. `name` is the value's type in DuckDB."""
     if pa.types.is_string(kind):
         fits = f"{name} IN ('VARCHAR', 'NULL')"
     elif pa.types.is_boolean(kind):
@@ -150,7 +150,7 @@ def _queried(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL")
 
 
 def _query(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL") -> pa.Table:
-    from windowpane.evaluation import duckdb_tables  # noqa: PLC0415  # where all records are good it is not needed
+    from windowpane.evaluation import duckdb_tables  # noqa: PLC0415  # not needed if all records are good
 
     table = pa.table({"record": objects.cast(pa.string())})
     listed = ", ".join(f"{text} AS c{number}" for number, text in enumerate(expressions))
@@ -159,7 +159,7 @@ def _query(expressions: Sequence[str], objects: pa.Array, kinds: str = "NULL") -
 
 
 def alike(unfit: Mask) -> Iterator[tuple[npt.NDArray[np.int64], Mask]]:
-    """Rows of a matrix that are equal: where they are, and what they are."""
+    """Groups of equal rows of a matrix: their positions, and the row."""
     packed = np.ascontiguousarray(np.packbits(unfit, axis=1))
     whole = packed.view([("", np.void, packed.shape[1])]).ravel() if packed.shape[1] else np.zeros(len(unfit), np.void)
     _, first, group = np.unique(whole, return_index=True, return_inverse=True)

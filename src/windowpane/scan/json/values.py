@@ -1,7 +1,7 @@
-"""One JSON record at a time, as Spark's parser reads it: for records that a columnar parser does not take.
+"""Parses and writes JSON values as Spark does.
 
-Spark takes NaN and the infinities beside JSON's own values, every field of an object that has a name several times, and
-nothing of a record that breaks off. What comes after an object does not matter to it.
+Spark also accepts NaN and infinities, sees every field of a name that repeats, and ignores text after the object. A
+truncated record has no fields.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from json.decoder import scanstring  # type: ignore[attr-defined]  # what json itself reads strings with
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the function with which json reads strings
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _NON_FINITE = re.compile(r"NaN|[-+]?Infinity|[-+]INF")
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _LONGEST_NUMBER = 1000
-"""Digits that Spark's parser takes."""
+"""Digits of the longest number that Spark's parser accepts."""
 _PLAIN = (1e-3, 1e7)
-"""Between these Java writes a fraction without an exponent."""
+"""Java writes doubles between these without an exponent."""
 _ESCAPES = {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
 }  # fmt: skip
@@ -30,21 +30,21 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 
 
 class Fields(tuple[tuple[str, object], ...]):
-    """An object: names and values in order, a name as often as it is there."""
+    """The fields of an object in order; names may repeat."""
 
     __slots__ = ()
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=Fields)
 _SPARKS_OWN = re.compile(r"[-+]INF|\+Infinity|[0-9]{990}")
-"""What Python's parser reads otherwise: more names of the infinities, and no limit for the length of a number."""
+"""Python's parser reads these differently: further spellings of the infinities, and very long numbers."""
 _STRING, _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(r"[\[\]{}]")
 _DEEPEST = 1000
-"""Levels of nesting that Spark's parser takes."""
+"""Levels of nesting that Spark's parser accepts."""
 
 
 def record_fields(text: str) -> Fields:
-    """Names and values of the object that a record begins with; ValueError where it does not begin with one."""
+    """The fields of the object at the beginning of a record; ValueError if there is no object."""
     at, sign = _next(text, 0)
     if sign != "{":
         raise ValueError("not an object")
@@ -61,7 +61,7 @@ def record_fields(text: str) -> Fields:
 
 @contextmanager
 def _deeper() -> Iterator[None]:
-    """Objects may be nested as deeply as Spark's parser allows, and Python usually does not."""
+    """Raises Python's recursion limit to the nesting that Spark's parser accepts."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(usual + 10 * _DEEPEST)
     try:
@@ -71,7 +71,7 @@ def _deeper() -> Iterator[None]:
 
 
 def _depth(text: str) -> int:
-    """How deep brackets are nested, outside of texts."""
+    """The depth of the nesting of brackets outside of strings."""
     depth = deepest = 0
     for sign in _BRACKETS.findall(_STRING.sub("", text)):
         depth += 1 if sign in "[{" else -1
@@ -80,7 +80,7 @@ def _depth(text: str) -> int:
 
 
 def rewritten(value: object) -> str:
-    """A value as Spark writes it where a text is declared: without spaces, fractions as they are computed with."""
+    """The text of a value in a STRING column: compact JSON, with numbers as Java writes doubles."""
     try:
         return _rewritten(value)
     except RecursionError:
@@ -101,7 +101,7 @@ def _rewritten(value: object) -> str:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, object, int, int]]:
-    """Of an object, from behind its brace: name, value, where it begins and ends. At last the end of the object."""
+    """The members of an object from behind its opening brace: name, value, and the value's start and end."""
     at, sign = _next(text, at)
     while sign != "}":
         if sign != '"':
@@ -146,7 +146,7 @@ def _object(text: str, at: int) -> tuple[Fields, int]:
     for name, value, _, high in _members(text, at + 1):
         found.append((name, value))
         end = high
-    # Behind the last value there is only the brace left.
+    # Only the closing brace follows the last value.
     return Fields(found), text.index("}", end) + 1
 
 
@@ -161,7 +161,7 @@ def _array(text: str, at: int) -> tuple[list[object], int]:
 
 
 def _further(text: str, at: int, end: str) -> tuple[int, str]:
-    """Behind a value: where the next one begins, or the end is, and which sign is there."""
+    """After a value: the position and first character of the next value, or of `end`."""
     at, sign = _next(text, at)
     if sign == ",":
         at, sign = _next(text, at + 1)
@@ -172,7 +172,7 @@ def _further(text: str, at: int, end: str) -> tuple[int, str]:
 
 
 def _next(text: str, at: int) -> tuple[int, str]:
-    """Where the next sign is, and which; empty at the end."""
+    """The position of the next character other than white space, and the character; empty at the end."""
     found = _SPACE.match(text, at)
     at = found.end() if found else at
     return at, text[at : at + 1]
@@ -189,7 +189,7 @@ def _utf16(sign: str) -> list[int]:
 
 
 def _fraction(value: float) -> str:
-    """As Java writes a double: a digit behind the point at least, an exponent below 1e-3 and from 1e7 on."""
+    """A double as Java writes it: at least one digit after the point, an exponent below 1e-3 and from 1e7 on."""
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     exact = Decimal(repr(value))
@@ -197,7 +197,7 @@ def _fraction(value: float) -> str:
         plain = f"{exact:f}"
         return plain if "." in plain else f"{plain}.0"
     if len(exact.normalize().as_tuple().digits) == 1 and float(near := f"{value:.1e}") == value:
-        exact = Decimal(near)  # two digits that are as good as one
+        exact = Decimal(near)  # Java writes two digits where one would identify the number
     sign, digits, _ = exact.normalize().as_tuple()
     shown = "".join(map(str, digits))
     return f"{'-' * sign}{shown[0]}.{shown[1:] or '0'}E{exact.adjusted()}"
