@@ -209,7 +209,8 @@ def torture(folder: Path, kills: int, seed: int, files: int = 10, source: Source
     run_to_end(calm)
     points = sorted(rng.randrange(files) for _ in range(kills))
     came = []
-    for point in points:
+    for number, point in enumerate(points, 1):
+        print(f"  kill {number} of {kills}, in micro-batch {point}", flush=True)
         if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8):
             break
         came.append(point)
