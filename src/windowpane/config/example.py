@@ -12,53 +12,53 @@ from windowpane.time import format_instant
 
 EXAMPLE_PIPELINE = '''\
 # A windowpane pipeline: streams -> transforms (windowed SQL) -> sinks.
-#   windowpane check      says what this pipeline will do, or what is wrong with it
+#   windowpane check      checks this file and says what the pipeline will do
 #   windowpane explain    shows the plan
-#   windowpane run        runs it on Spark; with --drain also windows that are still open come out at the end
-# Relative paths start from the folder of this file. Durations are texts: "500ms", "5s", "2m", "1h", "1d".
-# Any text may use ${NAME} or ${NAME:-default} from the environment; such values are never printed.
+#   windowpane run        runs it on Spark; --drain also emits the windows that are still open at the end
+# Relative paths are relative to this file. Durations are strings: "500ms", "5s", "2m", "1h", "1d".
+# Any string may use ${NAME} or ${NAME:-default} from the environment; those values are never printed.
 
-[streams.bids]                       # the name that SQL knows the stream by
+[streams.bids]                       # the stream's name in SQL
 format = "json"                      # any Spark source: json, csv, parquet, kafka, rate, delta, ...
 path = "data/bids"
 schema = "auction BIGINT, price BIGINT, ts STRING"     # Spark DDL
-# Where a row carries its event time. Types: unixtimestamp_s, unixtimestamp_ms, unixtimestamp_us, iso8601, timestamp.
-# strict = true makes a row without a readable time an error row; otherwise it falls back to the source's own time.
+# The column with a row's event time. Types: unixtimestamp_s, unixtimestamp_ms, unixtimestamp_us, iso8601, timestamp.
+# strict: rows without a readable time become error rows. Otherwise they get the source's own time.
 eventtime = { column = "ts", type = "iso8601", strict = true }
-options = { maxFilesPerTrigger = 1 } # passed to the Spark source as they are
+options = { maxFilesPerTrigger = 1 } # passed to the Spark source unchanged
 
 [options]
 # enabled: true = event time, false = processing time, unset = event time only where the query has ON or the transform
 # has event_time_field.
 # late_tolerance: how far the watermark stays behind the largest event time seen.
 eventtime = { enabled = true, late_tolerance = "5s" }
-checkpoint = "state/hot"             # offsets, state and ledger: a restart goes on from here
-trigger = "available_now"            # all there is, then end; or "as_fast_as_possible" (default), or an interval: "10s"
-late_rule = "window"                 # "window" (default): late once all its windows are closed, or "row"
+checkpoint = "state/hot"             # offsets, state and ledger: a restart resumes from here
+trigger = "available_now"            # stop after reading everything; or "as_fast_as_possible" (default); or "10s"
+late_rule = "window"                 # "window" (default): a row is late once all its windows are closed; or "row"
 max_future_skew = "5m"               # rows further in the future do not move the watermark ("off": they do)
 idle_timeout = "off"                 # a partition without rows for this long stops holding the watermark back (default)
 # shards = 2                         # partitions of the stateful stage (default: one per core)
 # max_rows_per_batch = 1000000       # the most records that a micro-batch takes from a Kafka stream (default)
 
 [transforms.hot]
-# Or keep the query in a file of its own: sql_file = "hot.sql"
+# Or put the query into a file: sql_file = "hot.sql"
 sql = """
 SELECT auction, window_start, count(*) AS bids, max(price) AS top
 FROM bids
 GROUP BY tumblingwindow('ss', 10), auction
 """
 sink = "results"                     # or a list: ["results", "archive"]
-allowed_lateness = "10s"             # how long after its end a window still takes rows (default "0s")
-# watermark_lag = "5s"               # for this transform, instead of options.eventtime.late_tolerance
-# event_time_field = "ts"            # for this transform, instead of the stream's eventtime.column
-# The next two cost speed: all rows of a window meet in one shard, and the columnar scan no longer folds rows where it
-# reads them. `windowpane explain` shows the difference.
-# dedupe = { key = ["auction", "ts"], within = "10m" }   # the same key again within 10 minutes is a duplicate
+allowed_lateness = "10s"             # how long a window accepts rows after its end (default "0s")
+# watermark_lag = "5s"               # overrides options.eventtime.late_tolerance
+# event_time_field = "ts"            # overrides the stream's eventtime.column
+# The next two settings are slower: rows are no longer aggregated where they are read, and may all go to one shard.
+# `windowpane explain` shows the difference.
+# dedupe = { key = ["auction", "ts"], within = "10m" }   # a key that repeats within 10 minutes is a duplicate
 # limits = { max_groups = 100000 }   # groups per window; rows of further groups are evicted
 
-# Rows that reach no result, by kind: a sink's name, or "metrics_only" (default: count them, forward nothing).
-# include_original adds the row as it was read; rate_limit is in rows per second ("off" for none, default 100000).
-# Late rows can also go round again: { sink = "reinject", enable_reinject = true, max_reinjections = 3 }
+# Where rows go that reach no result, by kind: a sink, or "metrics_only" (default): they are only counted.
+# include_original adds the row as it was read; rate_limit is in rows per second (default 100000, "off" for no limit).
+# Late rows can also be read again: { sink = "reinject", enable_reinject = true, max_reinjections = 3 }
 [transforms.hot.side_output]
 late = { sink = "dlq", include_original = true }
 error = { sink = "dlq", include_original = true, rate_limit = 1000 }
@@ -78,10 +78,10 @@ path = "out/dlq"
 
 # [sinks.warehouse]
 # format = "postgres"
-# mode = "update"                    # a later emission replaces the earlier one of its window and group
+# mode = "update"                    # an update replaces the row of its window and group
 # options = { url = "${WAREHOUSE_URL}", table = "hot_auctions" }
 
-# [tables.auctions]                  # a static table, to join the stream with
+# [tables.auctions]                  # a static table that streams can be joined with
 # format = "parquet"
 # path = "data/auctions"
 
@@ -104,12 +104,12 @@ _CORRUPT = (
 
 
 def write_example(folder: str | Path) -> list[Path]:
-    """Writes the example into `folder` and gives the files written. Where one exists, writes none."""
+    """Write the example into `folder` and return the files. If one of them exists, write none."""
     target = Path(folder)
     texts = {"pipeline.toml": EXAMPLE_PIPELINE} | {f"data/bids/{name}": text for name, text in example_data().items()}
     there = [name for name in texts if (target / name).exists()]
     if there:
-        message = f"`{target / there[0]}` exists already, and nothing was written"
+        message = f"`{target / there[0]}` already exists, so nothing was written"
         raise ConfigError("FILE_EXISTS", message, "choose another folder, or move it away", file=str(target / there[0]))
     try:
         return [_write(target / name, text, order) for order, (name, text) in enumerate(texts.items())]

@@ -94,7 +94,7 @@ class _Translator:
 
     def refuse(self, node: exp.Expr, why: str = "") -> SqlError:
         message = f"`{node.sql('spark')}` cannot be evaluated without Spark" + (f": {why}" if why else "")
-        hint = "run this test on Spark, or write the expression with functions that the harness knows"
+        hint = "run the test with `windowpane test --spark`, or use functions that docs/testing.md lists"
         return SqlError("UNSUPPORTED_IN_HARNESS", message, hint, sql=self.source.sql, span=self.source.span(node))
 
     def typed(self, node: exp.Expr | None) -> Translated:
@@ -117,9 +117,9 @@ class _Translator:
         if all(arg.constant for arg in args) and (signature.fails or "TRY(" in signature.template):
             return self.constant(node, name, args, signature)
         if name in ("+", "-", "*") and any(arg.tried for arg in args):
-            raise self.refuse(node, "Spark does not keep try_ functions apart from the operators around them")
+            raise self.refuse(node, "Spark merges try_ functions with the operators around them")
         if signature.safe_args and any(arg.fails for arg in args):
-            raise self.refuse(node, "an argument can fail, and is not always evaluated")
+            raise self.refuse(node, "an argument can fail and is not evaluated for every row")
         text = self.unless_null(node, name, args, signature.template.format(*(arg.text for arg in args)))
         fails, constant = signature.fails or any(arg.fails for arg in args), all(arg.constant for arg in args)
         slow = signature.slow or any(arg.slow for arg in args)
@@ -140,7 +140,7 @@ class _Translator:
             if kind in INTEGRAL and _fits(args[0].number, signature.result):
                 text = f"CAST('{args[0].number}' AS {duckdb_type(signature.result)})"
                 return Translated(text, signature.result, number=args[0].number, literal=True, constant=True)
-        raise self.refuse(node, "a constant that might fail")
+        raise self.refuse(node, "a constant expression can fail")
 
     def unless_null(self, node: exp.Expr, name: str, args: Sequence[Translated], text: str) -> str:
         """Spark does not evaluate the operands that follow a NULL, so those cannot fail there."""
@@ -148,7 +148,7 @@ class _Translator:
         if name in _ALL_EVALUATED or not any(arg.fails for arg in ordered[1:]):
             return text
         if len(args) != 2:
-            raise self.refuse(node, "an argument can fail, and is not always evaluated")
+            raise self.refuse(node, "an argument can fail and is not evaluated for every row")
         return text if ordered[0].literal else f"CASE WHEN ({ordered[0].text}) IS NOT NULL THEN {text} END"
 
     def signature(self, node: exp.Expr, name: str, args: Sequence[Translated]) -> Signature:
@@ -169,7 +169,7 @@ class _Translator:
         name = node.parts[0].name
         kind = self.types.get(name)
         if not kind:
-            raise self.refuse(node, "its type is not known")
+            raise self.refuse(node, "its type is unknown")
         found = Translated('"' + name.replace('"', '""') + '"', kind)
         for part in node.parts[1:]:
             found = self.field(node, found, part.name)
@@ -253,20 +253,20 @@ class _Translator:
                 if arg.type != args[0].type:
                     raise self.refuse(node, f"{arg.type} among {args[0].type}")
             if arg.fails:
-                raise self.refuse(node, "an argument can fail, and is not always evaluated")
+                raise self.refuse(node, "an argument can fail and is not evaluated for every row")
         listed = ", ".join(arg.text for arg in args[1:])
         return Translated(f"({args[0].text} IN ({listed}))", "BOOLEAN", any(arg.fails for arg in args))
 
     def _between(self, node: exp.Between) -> Translated:
         value, low, high = (self.typed(part) for part in (node.this, node.args["low"], node.args["high"]))
         if low.fails or high.fails:
-            raise self.refuse(node, "an argument can fail, and is not always evaluated")
+            raise self.refuse(node, "an argument can fail and is not evaluated for every row")
         least, most = self.use(node, ">=", [value, low]), self.use(node, "<=", [value, high])
         return Translated(f"({least.text} AND {most.text})", "BOOLEAN", least.fails or most.fails)
 
     def _like(self, node: exp.Like) -> Translated:
         if not isinstance(node.expression, exp.Literal) or not like_pattern(node.expression.name):
-            raise self.refuse(node, "the pattern must be written out")
+            raise self.refuse(node, "the pattern must be a literal")
         name = "NOT LIKE" if node.args.get("negate") else "LIKE"
         return self.use(node, name, [self.typed(node.this), self.typed(node.expression)])
 
@@ -278,7 +278,7 @@ class _Translator:
     def _ilike(self, node: exp.ILike) -> Translated:
         pattern = node.expression.name if isinstance(node.expression, exp.Literal) else "\\"
         if not pattern.isascii() or not like_pattern(pattern) or node.args.get("negate"):
-            raise self.refuse(node, "the pattern must be written out")
+            raise self.refuse(node, "the pattern must be a literal")
         lowered = self.typed(exp.Anonymous(this="lower", expressions=[node.this]))
         return self.use(node, "LIKE", [lowered, self.typed(exp.Literal.string(pattern.lower()))])
 
@@ -343,7 +343,7 @@ class _Translator:
     def moment(self, node: exp.Expr, text: str, target: str) -> Translated:
         shown = time_literal(text, target)
         if shown is None or (target == "TIMESTAMP" and not self.session.utc):
-            raise self.refuse(node, "a time must be written out in full, in a session in UTC")
+            raise self.refuse(node, "a time must be a complete literal, and the session's time zone must be UTC")
         return Translated(shown, target, constant=True)
 
     def _trim(self, node: exp.Trim) -> Translated:
@@ -363,7 +363,7 @@ class _Translator:
     def _interval(self, node: exp.Interval) -> Translated:
         shown = duration_literal(node)
         if shown is None:
-            raise self.refuse(node, "only intervals of seconds to days")
+            raise self.refuse(node, "only intervals from seconds to days are supported")
         return Translated(shown, "INTERVAL", constant=True)
 
     def _anonymous(self, node: exp.Anonymous) -> Translated:
