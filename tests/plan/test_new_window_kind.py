@@ -69,7 +69,7 @@ class GrowingWindows:
     def pane_end(self, start_us: int) -> int:
         return start_us + self.step_us
 
-    def windows_of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+    def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         start = ts // self.size_us * self.size_us
         ends = [start + n * self.step_us for n in range(1, self.size_us // self.step_us + 1)]
         inside = [np.flatnonzero(end > ts) for end in ends]

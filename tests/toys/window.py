@@ -59,7 +59,7 @@ class CumulateWindows:
     def pane_end(self, start_us: int) -> int:
         return start_us + self.step_us
 
-    def windows_of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+    def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         first, last = ts // self.step_us * self.step_us + self.step_us, self.last_key(ts)
         counts = (last - first) // self.step_us + 1
         positions = np.repeat(np.arange(len(ts)), counts)

@@ -50,11 +50,11 @@ class AlignedPlan:
     def key_names(self) -> list[str]:
         return [key.name for key in self.keys]
 
-    def closed(self, keys: Int64s, watermark_us: int) -> Bools:
+    def closed_for(self, keys: Int64s, watermark_us: int) -> Bools:
         """Which windows the watermark has closed: all that end `allowed_lateness` or more before it."""
         return self.windows.bounds(keys)[1] <= watermark_us - self.allowed_lateness_us
 
-    def late(self, ts: Int64s, watermark_us: int) -> Bools:
+    def late_for(self, ts: Int64s, watermark_us: int) -> Bools:
         """Rows all of whose windows the watermark has closed."""
         return ts < self.windows.open_from(watermark_us - self.allowed_lateness_us)
 
@@ -75,7 +75,7 @@ class AlignedIntake(Operator):
             rows, ts = select(rows, ~gap), ts[~gap]
         if self.watermark_us is None:
             return rows, []
-        late = self.plan.late(ts, self.watermark_us)
+        late = self.plan.late_for(ts, self.watermark_us)
         if not late.any():
             return rows, []
         self.counts.late += int(late.sum())

@@ -59,7 +59,7 @@ class MergeAggregation(Operator):
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         self._take_in()
-        frames = [] if self.watermark_us is None else self._close_through(self.watermark_us)
+        frames = [] if self.watermark_us is None else self._close_for(self.watermark_us)
         if self._log.due(self.clock_us):
             frames += self._emit_updates()
         return [*frames, frame]
@@ -75,8 +75,8 @@ class MergeAggregation(Operator):
         panes = np.array(self._panes.starts(), np.int64)
         if not len(panes):
             return panes
-        keys = panes if self.plan.whole_windows else np.unique(self._windows.windows_of(panes)[1])
-        return keys if self._closed_us is None else keys[~self.plan.closed(keys, self._closed_us)]
+        keys = panes if self.plan.whole_windows else np.unique(self._windows.open_for(panes)[1])
+        return keys if self._closed_us is None else keys[~self.plan.closed_for(keys, self._closed_us)]
 
     def _take_in(self) -> None:
         """Put the micro-batch's partials into their panes."""
@@ -98,23 +98,23 @@ class MergeAggregation(Operator):
     def _note_changes(self, merged: pa.RecordBatch, panes: Int64s) -> None:
         positions, keys = np.arange(len(panes)), panes
         if self.plan.shared_panes:
-            positions, keys = self._windows.windows_of(panes)
+            positions, keys = self._windows.open_for(panes)
         if self._closed_us is not None:
-            still_open = ~self.plan.closed(keys, self._closed_us)
+            still_open = ~self.plan.closed_for(keys, self._closed_us)
             positions, keys = positions[still_open], keys[still_open]
         changed = take(merged, positions).append_column(c.WINDOW_KEY, pa.array(keys))
         self._log.note(changed)
 
-    def _close_through(self, watermark_us: int) -> list[Frame]:
+    def _close_for(self, watermark_us: int) -> list[Frame]:
         """Emit every window that the watermark has closed since last time, and drop panes no open window needs."""
         keys = self.open_windows()
-        keys = keys[self.plan.closed(keys, watermark_us)]
+        keys = keys[self.plan.closed_for(keys, watermark_us)]
         frames = self._emit_windows(keys)
         self._log.forget(keys)
         self._closed_us = watermark_us
         panes = np.array(self._panes.starts(), np.int64)
         last = self._windows.last_key(panes) if self.plan.shared_panes else panes
-        for pane in panes[self.plan.closed(last, watermark_us)].tolist():
+        for pane in panes[self.plan.closed_for(last, watermark_us)].tolist():
             self._panes.drop(pane)
         return frames
 

@@ -22,7 +22,7 @@ from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member, fold_sessions
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.state import Header
-from windowpane.core.windows.session import Segments, segment
+from windowpane.core.windows.session import Segments, merged_sessions
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -63,7 +63,7 @@ class MergeSessionAggregation(Operator):
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         frames = self._take_in()
-        frames += self._close(self.watermark_us)
+        frames += self._close_for(self.watermark_us)
         if self._policy.due(self.clock_us, self._last_update_us):
             frames += self._emit_updates()
         self._judged_us = self.watermark_us
@@ -90,9 +90,9 @@ class MergeSessionAggregation(Operator):
         whole = concat(parts)
         assert whole is not None
         start, last = int64s(whole, c.SESSION_START), int64s(whole, c.SESSION_LAST)
-        found = segment(self.plan.grouped(whole)[0], start, last, self.plan.gap_us)
+        found = merged_sessions(self.plan.grouped(whole)[0], start, last, self.plan.gap_us)
         merged = self._merge(whole, found)
-        too_late = self.plan.closed(found.last, self._judged_us)
+        too_late = self.plan.closed_for(found.last, self._judged_us)
         self._open = select(merged, ~too_late)
         if maybe_late is None:
             return []
@@ -128,10 +128,10 @@ class MergeSessionAggregation(Operator):
         )  # fmt: skip
         return [SideRows(batch)]
 
-    def _close(self, watermark_us: int | None) -> list[Frame]:
+    def _close_for(self, watermark_us: int | None) -> list[Frame]:
         if self._open is None:
             return []
-        closed = self.plan.closed(int64s(self._open, c.SESSION_LAST), watermark_us)
+        closed = self.plan.closed_for(int64s(self._open, c.SESSION_LAST), watermark_us)
         if not closed.any():
             return []
         done = select(self._open, closed)

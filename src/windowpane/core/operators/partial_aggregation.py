@@ -58,17 +58,17 @@ class PartialAggregation(AlignedIntake):
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         if self._quota is not None:
             keys = self._quota.windows()
-            self._quota.forget(keys[self.plan.closed(keys, frame.us)])
+            self._quota.forget(keys[self.plan.closed_for(keys, frame.us)])
         return super().on_watermark(frame)
 
     def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         """Row positions and the pane (or, unshared, every open window) each goes to."""
         if self.plan.shared_panes:
             return np.arange(len(ts)), self._windows.pane_start(self._windows.pane_number(ts))
-        positions, keys = self._windows.windows_of(ts)
+        positions, keys = self._windows.open_for(ts)
         if self.watermark_us is None:
             return positions, keys
-        still_open = ~self.plan.closed(keys, self.watermark_us)
+        still_open = ~self.plan.closed_for(keys, self.watermark_us)
         return positions[still_open], keys[still_open]
 
     def _admit(

@@ -13,7 +13,7 @@ from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.sessions import SessionPlan, fold_sessions
 from windowpane.core.rows import int64s, select
-from windowpane.core.windows.session import segment
+from windowpane.core.windows.session import merged_sessions
 
 
 class PartialSessionAggregation(Operator):
@@ -27,7 +27,7 @@ class PartialSessionAggregation(Operator):
         self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        maybe_late = self.plan.closed(int64s(frame.batch, c.EVENT_TIME), self.watermark_us)
+        maybe_late = self.plan.closed_for(int64s(frame.batch, c.EVENT_TIME), self.watermark_us)
         frames: list[Frame] = []
         if maybe_late.any():
             frames.append(MaybeLateRows(select(frame.batch, maybe_late)))
@@ -39,5 +39,5 @@ class PartialSessionAggregation(Operator):
 
     def _fold(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         ts = int64s(rows, c.EVENT_TIME)
-        found = segment(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
+        found = merged_sessions(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
         return fold_sessions(self._aggregator, rows, found)

@@ -19,7 +19,7 @@ from windowpane.core.operators.sessions import SessionPlan
 from windowpane.core.rows import RowBuffer, int64s, select, take
 from windowpane.core.state import Header
 from windowpane.core.windows.ranges import arithmetic_runs
-from windowpane.core.windows.session import Segments, segment
+from windowpane.core.windows.session import Segments, merged_sessions
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -91,10 +91,10 @@ class AlignedRowWindow(AlignedIntake):
         rows = self._rows.rows()
         if rows is None:
             return []
-        positions, keys = self._windows.windows_of(int64s(rows, c.EVENT_TIME))
-        due = np.ones(len(keys), bool) if watermark_us is None else self.plan.closed(keys, watermark_us)
+        positions, keys = self._windows.open_for(int64s(rows, c.EVENT_TIME))
+        due = np.ones(len(keys), bool) if watermark_us is None else self.plan.closed_for(keys, watermark_us)
         if self._closed_us is not None:
-            due &= ~self.plan.closed(keys, self._closed_us)
+            due &= ~self.plan.closed_for(keys, self._closed_us)
         if not due.any():
             return []
         positions, keys = positions[due], keys[due]
@@ -107,15 +107,15 @@ class AlignedRowWindow(AlignedIntake):
         rows = self._rows.rows()
         if rows is not None:
             last = self._windows.last_key(int64s(rows, c.EVENT_TIME))
-            self._rows.replace(select(rows, ~self.plan.closed(last, watermark_us)))
+            self._rows.replace(select(rows, ~self.plan.closed_for(last, watermark_us)))
 
     def open_runs(self) -> list[list[int]]:
         rows = self._rows.rows()
         if rows is None:
             return []
-        keys = np.unique(self._windows.windows_of(int64s(rows, c.EVENT_TIME))[1])
+        keys = np.unique(self._windows.open_for(int64s(rows, c.EVENT_TIME))[1])
         if self._closed_us is not None:
-            keys = keys[~self.plan.closed(keys, self._closed_us)]
+            keys = keys[~self.plan.closed_for(keys, self._closed_us)]
         return arithmetic_runs(keys, self._windows.key_step)
 
     def header(self) -> Header:
@@ -143,7 +143,7 @@ class SessionRowWindow(Operator):
         return []
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        frames = [*self._take_in(), *self._close(self.watermark_us)]
+        frames = [*self._take_in(), *self._close_for(self.watermark_us)]
         self._judged_us = self.watermark_us
         return [*frames, frame]
 
@@ -165,7 +165,7 @@ class SessionRowWindow(Operator):
         whole = self._open.rows()
         assert whole is not None
         found = self._segments(whole)
-        late = self.plan.closed(found.last, self._judged_us)[found.groups.ids]
+        late = self.plan.closed_for(found.last, self._judged_us)[found.groups.ids]
         self._open.replace(select(whole, ~late))
         self.counts.late += int(late.sum())
         self.counts.aggregated += int((~late[count_open:]).sum())
@@ -180,14 +180,14 @@ class SessionRowWindow(Operator):
 
     def _segments(self, rows: pa.RecordBatch) -> Segments:
         ts = int64s(rows, c.EVENT_TIME)
-        return segment(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
+        return merged_sessions(self.plan.grouped(rows)[0], ts, ts, self.plan.gap_us)
 
-    def _close(self, watermark_us: int | None) -> list[Frame]:
+    def _close_for(self, watermark_us: int | None) -> list[Frame]:
         rows = self._open.rows()
         if rows is None:
             return []
         found = self._segments(rows)
-        closed = self.plan.closed(found.last, watermark_us)[found.groups.ids]
+        closed = self.plan.closed_for(found.last, watermark_us)[found.groups.ids]
         self._open.replace(select(rows, ~closed))
         return self._emit(select(rows, closed)) if closed.any() else []
 

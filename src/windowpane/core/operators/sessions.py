@@ -36,11 +36,11 @@ class SessionPlan:
     def key_names(self) -> list[str]:
         return [key.name for key in self.keys]
 
-    def closed(self, last: Int64s, watermark_us: int | None) -> Bools:
+    def closed_for(self, last: Int64s, watermark_us: int | None) -> Bools:
         """Which sessions, by their last instant, the watermark has closed."""
         if watermark_us is None:
             return np.zeros(len(last), bool)
-        return self.spec.closed(last, watermark_us - self.allowed_lateness_us)
+        return self.spec.closed_for(last, watermark_us - self.allowed_lateness_us)
 
     def grouped(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
         return group_rows([rows.column(name) for name in self.key_names], rows.num_rows)

@@ -40,7 +40,7 @@ class AlignedWindows(Protocol):
     def pane_end(self, start_us: int) -> int:
         """Where the pane that begins at `start_us` ends."""
 
-    def windows_of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+    def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         """Every (position, window key) such that the window contains ts[position]."""
 
     def bounds(self, keys: Int64s) -> tuple[Int64s, Int64s]:

@@ -113,7 +113,7 @@ class FixedWindows:
     def pane_end(self, start_us: int) -> int:
         return start_us + self.pane_us
 
-    def windows_of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+    def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         last, starts, positions = self.last_key(ts), [], []
         for back in range(-(-self.size_us // self.slide_us)):
             start = last - back * self.slide_us

@@ -32,7 +32,7 @@ class Session(WindowSpec):
     partitioned = False
     folding = "accumulators"
 
-    def closed(self, last: Int64s, closed_us: int) -> Bools:
+    def closed_for(self, last: Int64s, closed_us: int) -> Bools:
         """Which sessions, by their last instant, end at `closed_us` or before."""
         return last + self.gap_us <= closed_us
 
@@ -55,7 +55,7 @@ class Segments:
     last: Int64s
 
 
-def segment(groups: Groups, start: Int64s, last: Int64s, gap_us: int) -> Segments:
+def merged_sessions(groups: Groups, start: Int64s, last: Int64s, gap_us: int) -> Segments:
     """Merge the sessions [start, last+gap) of each group into disjoint ones, numbered by group, then time."""
     if not len(start):
         return Segments(Groups(np.zeros(0, np.int64), 0), start, last)
