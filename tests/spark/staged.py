@@ -24,6 +24,7 @@ from windowpane.core.runner import BatchResult
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, unpack_frames
 from windowpane.spark.merge_stage import REPORT, Shard
+from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.testing import Harness
@@ -60,7 +61,7 @@ class StagedRunner:
         self.watermark_us: int | None = None
         self._buffered = self._arrivals = 0
         self.graph = Graph([])
-        self.reports: list[bytes] = []
+        self.reports: list[ShardReport] = []
         """Of the last micro-batch."""
 
     def run_batch(
@@ -109,15 +110,13 @@ class StagedRunner:
         ]  # fmt: skip
 
     def _result(self, outputs: list[tuple[str, bytes]]) -> BatchResult:
-        counts, frames, watermarks = Accounting(), list[Frame](), set[int | None]()
-        self.reports = [payload for kind, payload in outputs if kind == REPORT]
-        for kind, payload in outputs:
-            found, its_counts, meta = unpack_frames(payload)
+        counts, frames = Accounting(), list[Frame]()
+        self.reports = [ShardReport.unpack(payload)[0] for kind, payload in outputs if kind == REPORT]
+        for _, payload in outputs:
+            found, its_counts, _ = unpack_frames(payload)
             frames += found
             counts = counts + its_counts
-            if kind == REPORT:
-                watermark = meta["watermark_us"]
-                watermarks.add(None if watermark is None else int(str(watermark)))
+        watermarks = {report.watermark_us for report in self.reports}
         assert len(watermarks) == 1, f"shards disagree on the watermark: {watermarks}"
         counts.check(self._buffered)
         self._buffered, self.watermark_us = counts.buffered, watermarks.pop()

@@ -13,7 +13,6 @@ import pytest
 from tests.cases.loader import CASES, CaseQuery, differences, load_cases, run_case
 from tests.search import scaled
 from tests.spark.staged import Layout, staged
-from windowpane.core.wire import unpack_frames
 from windowpane.spark.reports import open_windows
 from windowpane.testing import Harness
 
@@ -37,10 +36,10 @@ def test_a_window_with_groups_in_several_shards_is_open_once() -> None:
     streams = {"s": {"schema": "ts BIGINT, k BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
     harness = staged(Layout(3, feedback=True), sql, streams=streams, options={"eventtime.enabled": True})
     harness.push([{"ts": 1000 * number, "k": number} for number in range(12)])
-    metas = [unpack_frames(report)[2] for report in harness._runner.reports]  # type: ignore[attr-defined]
-    assert len(metas) == 3
-    assert all(meta["open_runs"] for meta in metas)
-    assert open_windows(metas) == 2, "[5, 15) and [10, 20): the watermark is at 11"
+    reports = harness._runner.reports  # type: ignore[attr-defined]
+    assert len(reports) == 3
+    assert all(report.open_runs for report in reports)
+    assert open_windows(reports) == 2, "[5, 15) and [10, 20): the watermark is at 11"
 
 
 SHARING = {
@@ -74,8 +73,7 @@ def test_dedupe_is_spread_over_shards_by_what_it_shares_with_the_groups(window: 
         assert Counter(map(str, wanted.rows)) == Counter(map(str, got.rows))
         assert Counter(map(str, _timeless(wanted.side))) == Counter(map(str, _timeless(got.side)))
     assert duplicates > 10
-    metas = [unpack_frames(report)[2] for report in many._runner.reports]  # type: ignore[attr-defined]
-    holding = sum(int(str(meta["state_bytes"])) > 2000 for meta in metas)
+    holding = sum(report.state_bytes > 2000 for report in many._runner.reports)  # type: ignore[attr-defined]
     assert (holding > 1) is spread
 
 

@@ -96,7 +96,7 @@ class BatchRunner:
         waiting = (before.reinjecting if before else 0) + sum(aside.counts.values()) - reports.read_again
         counts = reports.counts + Accounting(in_=damaged - reports.read_again, error=damaged, buffered=waiting)
         # Shards that are sent nothing, as by files without rows, report nothing and keep what they have.
-        held = before.accounting["buffered"] - before.reinjecting if before and not reports.metas else 0
+        held = before.accounting["buffered"] - before.reinjecting if before and not reports.shards else 0
         counts = counts.less(aside.counts) + Accounting(buffered=held)
         counts.check(before.accounting["buffered"] if before else 0)
         entry = Entry(

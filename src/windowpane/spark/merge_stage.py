@@ -14,10 +14,10 @@ from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
-from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, pack_frames
 from windowpane.spark.entries import read_entries, write_entries
+from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import Stages
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
 
@@ -85,12 +85,11 @@ class Shard:
         """The report, and results and side rows where there are any. `spent`: further tallies."""
         results = [frame for frame in self._given if isinstance(frame, Emissions) and frame.batch.num_rows]
         side_rows = [frame for frame in self._given if isinstance(frame, SideRows) and frame.batch.num_rows]
-        report = self._report(self._clock_us) | {
-            "tallies": {**self._tallies, **spent},
-            "results": sum(frame.batch.num_rows for frame in results),
-            "side": _by_kind(side_rows),
-        }
-        outputs = [(REPORT, pack_frames([], self._counts, **report))]
+        report = ShardReport.of(
+            self._graph, self._clock_us, state_bytes=self._entries.size(), side=_by_kind(side_rows),
+            results=sum(frame.batch.num_rows for frame in results), tallies={**self._tallies, **spent},
+        )  # fmt: skip
+        outputs = [(REPORT, report.pack(self._counts))]
         outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
         return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in side_rows]
 
@@ -119,19 +118,6 @@ class Shard:
     def _crossing(self, frame: Emissions) -> Emissions:
         """Bytes are what a result costs from here on."""
         return frame if self._result_columns is None else Emissions(frame.batch.select(list(self._result_columns)))
-
-    def _report(self, clock_us: int) -> dict[str, object]:
-        watermark = next((op for op in self._graph.operators if isinstance(op, EventtimeWatermark)), None)
-        return {
-            "clock_us": clock_us,
-            "watermark_us": self._graph.watermark_us,
-            "maxima": dict(watermark.tracker.maxima) if watermark else {},
-            "held_by": watermark.tracker.holding(clock_us) if watermark else None,
-            "watermarks": watermark.watermarks_emitted if watermark else 0,
-            "open_windows": sum(operator.open_count() for operator in self._graph.operators),
-            "open_runs": [part for operator in self._graph.operators for part in operator.open_runs()],
-            "state_bytes": self._entries.size(),
-        }
 
 
 def _by_kind(frames: list[SideRows]) -> dict[str, int]:

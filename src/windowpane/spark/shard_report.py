@@ -1,0 +1,64 @@
+"""What one shard reports to the driver after a micro-batch, besides its results and side rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from windowpane.core.accounting import Accounting
+from windowpane.core.graph import Graph
+from windowpane.core.metadata import decode_record, encode_record
+from windowpane.core.operators.watermark import EventtimeWatermark
+from windowpane.core.wire import pack_frames, unpack_frames
+
+
+@dataclass(frozen=True)
+class ShardReport:
+    """Counts of the micro-batch, and where the shard stands after it."""
+
+    clock_us: int
+    watermark_us: int | None = None
+    maxima: dict[str, int] = field(default_factory=dict)
+    """The largest event time of each source partition."""
+    held_by: str | None = None
+    """The source partition that holds the watermark."""
+    watermarks: int = 0
+    """How often the watermark has moved."""
+    open_windows: int = 0
+    """Open windows of single groups."""
+    open_runs: list[list[int]] = field(default_factory=list)
+    """Keys of the open windows that all groups share, as `arithmetic_runs`."""
+    state_bytes: int = 0
+    results: int = 0
+    side: dict[str, int] = field(default_factory=dict)
+    """Side rows by kind."""
+    tallies: dict[str, int] = field(default_factory=dict)
+    """Counts beside the accounting."""
+
+    @classmethod
+    def of(
+        cls, graph: Graph, clock_us: int, *, state_bytes: int, results: int, side: Mapping[str, int],
+        tallies: Mapping[str, int],
+    ) -> ShardReport:  # fmt: skip
+        """The report of a graph of operators that has just finished a micro-batch."""
+        watermark = next((each for each in graph.operators if isinstance(each, EventtimeWatermark)), None)
+        report = cls(
+            clock_us, graph.watermark_us, state_bytes=state_bytes, results=results, side=dict(side),
+            tallies=dict(tallies), open_windows=sum(operator.open_count() for operator in graph.operators),
+            open_runs=[run for operator in graph.operators for run in operator.open_runs()],
+        )  # fmt: skip
+        if watermark is None:
+            return report
+        return replace(
+            report, maxima=dict(watermark.tracker.maxima), held_by=watermark.tracker.holding(clock_us),
+            watermarks=watermark.watermarks_emitted,
+        )  # fmt: skip
+
+    def pack(self, counts: Accounting) -> bytes:
+        return pack_frames([], counts, **encode_record(self))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> tuple[ShardReport, Accounting]:
+        """What `pack` was given."""
+        _, counts, stored = unpack_frames(data)
+        return decode_record(cls, stored), counts
