@@ -108,6 +108,8 @@ def test_a_codec(tmp_path: Path) -> None:
     (scanned,) = worker_scan(plan.scan).read(iter([pa.RecordBatch.from_pydict(handed)]), 0)
     assert scanned.rows.column(c.EVENT_TIME).to_pylist() == [1_000_000, None, None, None]
     assert scanned.rows.column(c.ERROR).to_pylist() == [None, "decode_error", "decode_error", "decode_error"]
+    with pytest.raises(ConfigError, match="Spark does not decode PAIRS values"):
+        pipeline(tmp_path, scan="spark")
     with pytest.raises(PlanError, match="has PAIRS values, which Spark does not decode"):
         plan_pipeline(pipeline(tmp_path, schema="ts BIGINT, k STRING, v DOUBLE"))
 

@@ -14,6 +14,7 @@ from windowpane.connectors.files import FileSink
 from windowpane.errors import ConfigError
 from windowpane.formats import CODECS, SINKS, SOURCES, SourceFormat, load, source_format
 from windowpane.runtime.routes import build_sink
+from windowpane.sql import sampling
 
 SRC = Path(windowpane.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
@@ -30,6 +31,11 @@ def test_all_code_that_formats_name_is_there() -> None:
     assert len(targets) > 4
     assert all(callable(load(target)) for target in targets)
     assert all(source.codec is None or CODECS.find(source.codec) for source in sources)
+
+
+def test_schemas_are_inferred_from_files_of_the_formats_that_say_so() -> None:
+    said = {name for name in SOURCES.names if source_format(name).sampled}
+    assert said == set(SOURCES.names) & {*sampling._READERS, *sampling._COLUMNAR}
 
 
 def test_no_other_module_lists_formats() -> None:

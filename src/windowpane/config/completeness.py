@@ -37,6 +37,7 @@ def complete(raw: object, origin: Origin, problems: list[ConfigError]) -> dict[s
         check.stream(f"streams.{stream_name}", stream)
     for table_name, table in check.valid("tables", Table):
         check.source(f"tables.{table_name}", table)
+        check.table(f"tables.{table_name}", table)
     for sink_name, sink in check.valid("sinks", Sink):
         check.sink(f"sinks.{sink_name}", sink)
     return {name: check.transform(f"transforms.{name}", item) for name, item in check.valid("transforms", Transform)}
@@ -100,6 +101,11 @@ class _Completeness:
             hint = paste if source.source_format.sampled else 'for example schema = "auction BIGINT, ts TIMESTAMP"'
             self._needs(key, "schema", source.format, hint)
 
+    def table(self, key: str, table: Table) -> None:
+        if not table.source_format.read_by_spark:
+            hint = "convert the files, for example to parquet"
+            self._add("BAD_VALUE", f"`{key}`: Spark does not read format {table.format}", hint, f"{key}.format")
+
     def stream(self, key: str, stream: Stream) -> None:
         source = stream.source_format
         for group in source.required_options:
@@ -107,6 +113,9 @@ class _Completeness:
                 self._needs(key, f"options.{group[0]}", source.name)
         if stream.scan == "spark" and not source.read_by_spark:
             self._add("BAD_VALUE", f"Spark does not read format {source.name}", "remove the key", f"{key}.scan")
+        if stream.scan == "spark" and stream.codec is not None and stream.codec.spark is None:
+            message = f"Spark does not decode {stream.codec.title} values"
+            self._add("BAD_VALUE", message, "remove the key", f"{key}.scan")
         if stream.value_format is not None:
             self._value_format(f"{key}.value_format", stream, stream.value_format)
 
