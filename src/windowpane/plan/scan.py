@@ -1,8 +1,7 @@
-"""The columnar scan: which queries a worker can read, evaluate and fold by itself, so that rows never enter the JVM.
+"""Decides whether workers can read, evaluate and fold a query's input themselves: the columnar scan.
 
-Spark's own source still says which files or Kafka records belong to a micro-batch, so offsets and restarts are its own.
-A worker reads the columns with Arrow. What is more than a bare column is computed by DuckDB, where its value is certain
-to be Spark's.
+Spark's source still determines which files or messages belong to a micro-batch, so offsets and restarts are Spark's.
+Workers read columns with Arrow. DuckDB computes expressions if the result is certain to be Spark's.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from windowpane.sql.types import to_arrow
 
 @dataclass(frozen=True)
 class Computed:
-    """A column that DuckDB computes over the columns that are read, and its type in Spark."""
+    """A column that DuckDB computes from the columns that are read, and its type in Spark."""
 
     name: str
     text: str
     type: str
     fails: bool = False
-    """There are values for which it fails: such rows are error rows."""
+    """It fails for some values. Those rows become error rows."""
     guard: str | None = None
-    """For a row on which it fails, why: in DuckDB's SQL."""
+    """DuckDB's SQL for the reason why it fails on a row."""
     words: str = ""
     """The expression, for people."""
 
 
 @dataclass(frozen=True)
 class ColumnarScan:
-    """What a worker reads, and what it makes of it: the columns of the input projection."""
+    """What workers read, and how they compute the columns of the input projection from it."""
 
     stream: str
     format: str
@@ -51,31 +50,31 @@ class ColumnarScan:
     """How values of messages, or lines of files, are decoded."""
     decoding_options: Mapping[str, str]
     columns: tuple[Column, ...]
-    """Of the files, or of the values of messages."""
+    """Columns of the files, or of the values of messages."""
     times: EventTimes | None
     """None in processing time."""
     plain: tuple[tuple[str, str], ...]
     """Columns of the projection that are columns of the source, with their names there."""
     computed: tuple[Computed, ...]
-    """Of those that fail on a row the first is to blame."""
+    """In the order in which failures are reported: the first one that fails gives the reason."""
     where: str | None
-    """The column of the projection that says whether a row is kept."""
+    """The column of the projection that has the value of WHERE."""
     original: bool
     """Side outputs keep original events."""
     own: tuple[Column, ...]
-    """Columns of a message beside its value, as far as they are used."""
+    """Further columns of messages that the query uses."""
     several_topics: bool
     max_record_bytes: int
     session: SessionFacts
-    """What the computed columns take for granted."""
+    """Settings of the session that the computed columns depend on."""
 
     @property
     def stamped(self) -> bool:
-        """Whether the time that the source itself gives a record is looked at."""
+        """Whether event times fall back to the time at which the source recorded a row."""
         return self.times is not None and any(each.column == SOURCE_TIME for each in self.times.columns)
 
     def holds_in(self, session: SessionFacts) -> bool:
-        """Whether its values are Spark's in a session: one that the user has made may be another than was planned."""
+        """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
         return not self.computed or ((session.utc or not self.session.utc) and (session.ansi or not self.session.ansi))
 
     def describe(self) -> str:
@@ -87,13 +86,13 @@ class ColumnarScan:
 def resolve_scan(
     stages: StageGraph, streams: Mapping[str, Stream], session: SessionFacts | None = None
 ) -> tuple[ColumnarScan | None, tuple[str, ...]]:
-    """The scan of a plan, if it has one, and what EXPLAIN says of it.
+    """The scan of a plan, if there is one, and the notes for EXPLAIN.
 
-    PlanError SCAN_IMPOSSIBLE where one is demanded, by setting or because Spark does not read the format. `session`:
-    what expressions depend on.
+    PlanError SCAN_IMPOSSIBLE if a scan is required but not possible. `session`: settings that expressions depend on.
     """
     stage = stages.input
-    asked = {name: stream for name in stage.streams if (stream := streams.get(name)) is not None and _may(stream)}
+    known = {name: streams[name] for name in stage.streams if name in streams}
+    asked = {name: stream for name, stream in known.items() if _is_candidate(stream)}
     if not asked:
         return None, ()
     try:
@@ -101,18 +100,18 @@ def resolve_scan(
             raise Refused("it also reads reinjected rows")  # noqa: TRY301
         scan = _chosen(stage, streams, session or SessionFacts(), folds=stages.window.folds)
     except Refused as refused:
-        _demand_none(asked, str(refused))
+        _refuse_if_required(asked, str(refused))
         return None, tuple(f"{name} is read by Spark, not by the columnar scan: {refused}" for name in asked)
     return scan, (scan.describe(),)
 
 
-def _may(stream: Stream) -> bool:
+def _is_candidate(stream: Stream) -> bool:
     by_workers = stream.source_format.read_by_workers and stream.scan == "auto"
-    return by_workers or _must(stream) is not None
+    return by_workers or _why_required(stream) is not None
 
 
-def _must(stream: Stream) -> str | None:
-    """Why Spark cannot read a stream instead of workers; None if it can."""
+def _why_required(stream: Stream) -> str | None:
+    """Why workers have to read a stream; None if Spark can read it as well."""
     if stream.scan == "columnar":
         return "is set to the columnar scan"
     if not stream.source_format.read_by_spark:
@@ -122,9 +121,9 @@ def _must(stream: Stream) -> str | None:
     return None
 
 
-def _demand_none(asked: Mapping[str, Stream], reason: str) -> None:
+def _refuse_if_required(asked: Mapping[str, Stream], reason: str) -> None:
     for name, stream in asked.items():
-        if (why := _must(stream)) is not None:
+        if (why := _why_required(stream)) is not None:
             raise PlanError("SCAN_IMPOSSIBLE", f"stream `{name}` {why}: {reason}", key=f"streams.{name}.scan")
 
 

@@ -14,16 +14,16 @@ from windowpane.sql.types import to_arrow
 _COLUMN_TYPES = frozenset({
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "DECIMAL",
 })  # fmt: skip
-"""Types of which workers can have columns; a codec may know fewer."""
+"""Types of columns that workers read. A codec may support fewer."""
 
 
 class Refused(Exception):  # noqa: N818  # not an error: a reason
-    """Why there is no scan."""
+    """The reason why the columnar scan is not possible."""
 
 
 @dataclass(frozen=True)
 class ScanColumns:
-    """Of a source: what is read from its files, or from the values of its records, and what records have beside it."""
+    """Columns that are read from files or decoded from values, and further columns of messages."""
 
     read: tuple[Column, ...]
     own: tuple[Column, ...] = ()
@@ -34,7 +34,7 @@ class ScanColumns:
 
 
 def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
-    """The columns of a scan, of which the plan uses `used` (None: unknown); Refused where Spark has to read."""
+    """The columns that a scan reads. `used`: those of the plan, None if unknown. Refused if Spark has to read."""
     if not stream.source_format.read_by_workers:
         raise Refused(f"format {stream.format} is read by Spark")
     if used is None or stream.schema_ is None:

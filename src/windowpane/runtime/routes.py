@@ -1,4 +1,4 @@
-"""Which sinks a transform writes to: its results, and each kind of side rows by its route."""
+"""Builds the sinks of a transform: for its results, and for each kind of side rows by its route."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("windowpane.run")
 
 
 def check_given(config: PipelineConfig, plans: Sequence[Plan], given: Mapping[str, object]) -> None:
-    """ConfigError for a sink from Python that nothing would write to, or that is none."""
+    """ConfigError for a sink from Python that no transform writes to, or that is not a Sink."""
     transforms = [config.transforms[plan.transform] for plan in plans]
     routed = {route.last for each in transforms for route in each.side_output.routes().values()}
     used = {name for each in transforms for name in each.sinks} | (routed - {METRICS_ONLY})
@@ -60,7 +60,7 @@ def build_sink(config: PipelineConfig, name: str, declared: SinkConfig) -> Sink:
 def build_side_output(
     spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint, given: Mapping[str, Sink]
 ) -> SideOutput:
-    """A channel for each sink that takes side rows, and the way back into the input if a kind takes it."""
+    """A channel for each sink of side rows, and the reinjection if a kind is reinjected."""
     routes = config.transforms[plan.transform].side_output.routes()
     channels = {}
     for name in dict.fromkeys(route.last for route in routes.values() if route.last != METRICS_ONLY):
@@ -77,7 +77,7 @@ def build_side_output(
 
 
 def _tell_forgotten(outbox: Path, channels: Mapping[str, SideChannel]) -> None:
-    """Rows of an earlier run that wait for a sink which no route names any more: they are kept, and nobody comes."""
+    """Warn of rows of an earlier run for a sink that no route names any more. They are kept, and not delivered."""
     for folder in sorted(outbox.iterdir()) if outbox.is_dir() else []:
         rows = sum(Outbox(folder).waiting().values())
         if rows and folder.name not in channels:

@@ -1,4 +1,4 @@
-"""The pipeline's streams and tables, opened as its transforms need them."""
+"""Opens the streams and tables of a pipeline's transforms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pipeline_sources(
     *,
     reading: Reading = EXACTLY,
 ) -> Sources:
-    """Sources of one transform; originals travel along only if one of its side outputs asks for them."""
+    """Sources of one transform. Original events are included only if one of its side outputs needs them."""
     routes = config.transforms[plan.transform].side_output.routes()
     again = any(route.sink == REINJECT for route in routes.values())
     max_records = config.options.max_rows_per_batch
