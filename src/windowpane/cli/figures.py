@@ -54,7 +54,7 @@ def lag(us: int) -> str:
 
 
 def side_troubles(transform: Mapping[str, Any]) -> list[str]:
-    """Side rows that were dropped, and sinks that are away with what waits for them."""
+    """Dropped side rows, and unreachable sinks with the number of rows waiting for them."""
     dropped = sum(transform.get("sums", {}).get("dropped", {}).values())
     away = {name: told for name, told in transform.get("side_sinks", {}).items() if not told["up"]}
     waiting = [f"{name} unreachable, {told['waiting']:,} waiting" for name, told in away.items()]

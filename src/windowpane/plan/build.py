@@ -1,4 +1,4 @@
-"""The way from a bound query and its settings to a plan: logical nodes, rules, physical nodes."""
+"""Plans a bound query with its settings: logical nodes, rules, physical nodes, stages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windowpane.sql.query import BoundQuery, StreamRef
 
 @dataclass(frozen=True)
 class Plan:
-    """A planned transform. `rules` are those that changed something; `notes` are settings that have no effect here."""
+    """A planned transform. `rules` are those that changed the plan; `notes` name settings that have no effect on it."""
 
     transform: str
     query: BoundQuery
@@ -39,9 +39,9 @@ class Plan:
     rules: tuple[AppliedRule, ...]
     notes: tuple[str, ...]
     types: EventtimeTypes = field(repr=False)
-    """The types of event time that its steps name."""
+    """The event-time types that its steps refer to."""
     scan: ColumnarScan | None = None
-    """How workers read the stream by themselves, where they can."""
+    """How workers read the stream without the JVM; None if Spark has to read it."""
 
     @property
     def plan_id(self) -> str:

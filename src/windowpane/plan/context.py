@@ -13,7 +13,7 @@ from windowpane.sql.query import BoundQuery, StreamRef
 
 @dataclass(frozen=True)
 class PlanContext:
-    """Everything planning may look at. `name` is the transform's."""
+    """Everything that planning may read. `name` is that of the transform."""
 
     bound: BoundQuery
     streams: Mapping[str, Stream]
@@ -29,7 +29,7 @@ class PlanContext:
 
     @property
     def releases_in_order(self) -> bool:
-        """Plain rows, and the rows of windows that need it, are released by (event time, arrival)."""
+        """Whether rows are released by (event time, arrival): plain rows, and rows of windows that need it."""
         window = self.bound.window
         return window is None or window.spec.ordered
 

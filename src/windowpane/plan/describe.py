@@ -20,7 +20,7 @@ def describe_order(key: OrderKey) -> str:
 
 
 def describe_limit(duration_us: int | None) -> str:
-    """A duration that may be switched off."""
+    """A duration, or `off`."""
     return "off" if duration_us is None else format_duration(duration_us)
 
 

@@ -43,7 +43,7 @@ def render_json(structure: dict[str, Any] | list[dict[str, Any]]) -> str:
 
 
 def render(structure: dict[str, Any], width: int = WIDTH) -> str:
-    """The text of what `explain` gave."""
+    """The structure of `explain` as text."""
     lines = [f"Plan {structure['plan_id']} of transform {structure['transform']}"]
     for section in SECTIONS:
         if section in structure:
@@ -80,7 +80,7 @@ def _value(value: Printable) -> str:
 
 
 def _wrapped(properties: dict[str, Printable], bar: str, width: int) -> Iterator[str]:
-    """Properties on as few lines as they fit; a list too long for one line has lines of its own."""
+    """Properties on as few lines as possible. A list that is too long for one line is wrapped."""
     line = ""
     for name, value in properties.items():
         text = _property(name, value)

@@ -28,7 +28,7 @@ class Guards(Protocol):
         """SQL that is NULL where the value can be computed, else the reason; None when it always can."""
 
     def blamed(self, expr: Expr) -> str | None:
-        """The same in words."""
+        """Which expression failed, in words."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _filters(columns: Sequence[InputColumn]) -> dict[str, Expr]:
 
 
 def in_words(text: str) -> str:
-    """SQL inside a SQL string; quotes and backslashes would end it in one dialect or the other."""
+    """SQL as part of a SQL string literal, without the characters that would end it in either dialect."""
     return text.replace("\\", "/").replace("'", '"')
 
 
@@ -122,7 +122,7 @@ def errors_where(condition: Expr | None, exprs: Sequence[Expr], guards: Guards) 
 
 
 def details(exprs: Iterable[Expr], guards: Guards) -> str | None:
-    """Which of the expressions cannot be computed, the first of them."""
+    """The first of the expressions that cannot be computed."""
     return _first(guards.blamed(expr) for expr in exprs)
 
 
@@ -137,7 +137,7 @@ def types_of(known: Sequence[Column]) -> dict[str, str | None]:
 
 
 def _guarded(condition: Expr | None, errors: Iterable[str | None], guards: Guards, *, said: bool = False) -> str | None:
-    """`errors` where `condition` holds; before them the condition's own, in words where they are."""
+    """The first error of the condition, then `errors` where it holds. `said`: as words instead of a reason."""
     inner = _first(errors)
     if condition is None:
         return inner

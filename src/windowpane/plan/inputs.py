@@ -18,7 +18,7 @@ WHERE = "_where"
 
 
 def input_columns(root: PlanNode) -> tuple[InputColumn, ...]:
-    """All that the operators of a logical plan read, in the order keys, carried, window, dedupe, calls, WHERE."""
+    """The columns that the operators of a logical plan read: keys, carried, window, dedupe, calls, WHERE."""
     found = [column for node in walk(root) for column in _columns_of(node)]
     order: tuple[Role, ...] = (
         "key", "carried", "partition", "when", "open", "emit", "dedupe", "argument", "filter", "where",

@@ -1,4 +1,4 @@
-"""Logical nodes: what the query asks for, step by step, before anybody decides how it is done."""
+"""Logical nodes: what the query asks for, step by step. Physical nodes say how it is done."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class LogicalProjection(UnaryNode):
 
 @dataclass(frozen=True)
 class LogicalSink(UnaryNode):
-    """Where results go (nowhere when the plan is only asked about), and where rows go that reach no result."""
+    """Where results and side rows go. Without sinks, the plan is only explained."""
 
     sinks: tuple[str, ...]
     routes: tuple[SideRoute, ...]

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, cast
 
 Printable: TypeAlias = str | int | bool | list[str]
-"""What a property may be: the same value goes into the text and the JSON of EXPLAIN."""
+"""The type of a property. The text and the JSON of EXPLAIN show the same value."""
 
 Properties: TypeAlias = dict[str, Printable]
 
 
 @dataclass(frozen=True)
 class PlanNode:
-    """One step of a plan. Frozen and compared by value: a rule was applied when the plan is not equal any more."""
+    """One step of a plan. Frozen and compared by value, so that a rule that changed nothing is recognised."""
 
     @property
     def name(self) -> str:
@@ -31,7 +31,7 @@ class PlanNode:
         return self
 
     def properties(self) -> Properties:
-        """What EXPLAIN shows, in this order. A property that says nothing (none, empty, default) is left out."""
+        """What EXPLAIN shows, in this order, without properties that are empty or have their default."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The parts that plan nodes are made of: columns that cross, calls, windows, aggregations, side-output routes."""
+"""Types of the fields of plan nodes: input columns, calls, windows, aggregations, side-output routes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Role: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class InputColumn:
-    """A column that crosses: `expr` is over the columns of FROM."""
+    """A column that crosses into the operators. `expr` is an expression over the columns of FROM."""
 
     name: str
     expr: Expr
@@ -75,7 +75,7 @@ class WindowPlan:
         return self.partition_by + flags
 
     def renamed(self, names: dict[str, str]) -> WindowPlan:
-        """The same window reading other columns."""
+        """The same window with its columns renamed."""
         when, opens, emit = (names.get(flag, flag) if flag else None for flag in (self.when, self.open, self.emit))
         partition_by = tuple(names.get(name, name) for name in self.partition_by)
         return replace(self, partition_by=partition_by, when=when, open=opens, emit=emit)

@@ -89,7 +89,7 @@ class PhysicalBranch(UnaryNode):
 
 @dataclass(frozen=True)
 class PhysicalUnion(UnionNode):
-    """UNION ALL: each branch is a source of its own for the watermark."""
+    """UNION ALL: the watermark treats each branch as a separate source."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class _Guard:
         return rest
 
     def _own(self, node: exp.Expr) -> str | None:
-        """What a node itself can do wrong, its operands being fine."""
+        """What can go wrong in a node whose operands have values."""
         if isinstance(node, _DIVIDING):
             return _first([self._zero(node.left, node.right), self._division_overflow(node)])
         if isinstance(node, (exp.Add, exp.Sub, exp.Mul)) and not self._never_overflows(node):
@@ -237,6 +237,6 @@ def _call(name: str, *args: exp.Expr) -> exp.Anonymous:
 
 
 def _first(parts: list[str | None]) -> str | None:
-    """The first reason that there is."""
+    """The first reason that is not NULL."""
     found = list(dict.fromkeys(part for part in parts if part))
     return found[0] if len(found) <= 1 and found else f"coalesce({', '.join(found)})" if found else None

@@ -1,4 +1,4 @@
-"""Literals of Spark SQL that DuckDB reads alike, and those that it does not."""
+"""Literals of Spark SQL: which of them DuckDB reads in the same way."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Column:
     name: str
     type: str
     hidden: bool = field(default=False, repr=False)
-    """`*` leaves it out; it has to be named."""
+    """`*` does not include it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StreamRef:
     alias: str
     columns: tuple[Column, ...]
     open: bool = False
-    """Its columns are known to Spark only: `columns` is empty and names were not checked."""
+    """Only Spark knows its columns: `columns` is empty, and names were not checked."""
 
 
 @dataclass(frozen=True)

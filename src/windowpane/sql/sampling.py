@@ -42,7 +42,7 @@ class Misfit:
 
 @dataclass(frozen=True)
 class Sample:
-    """What was found in files."""
+    """The schema of sample files, with the values that do not fit it."""
 
     ddl: str
     rows: int

@@ -15,7 +15,7 @@ from windowpane.sql.syntax.dialect import parse_expression, render, tokenize
 
 
 def read_expression(text: str) -> exp.Expr:
-    """The tree of an expression that `sql` has written itself."""
+    """The syntax tree of an expression in canonical text."""
     node = parse_expression(tokenize(text), text)
     if node is None:
         raise InternalError("BAD_EXPRESSION", f"`{text}` is not an expression")
@@ -40,7 +40,7 @@ def _call_name(node: exp.Anonymous) -> str:
 
 
 def expression_problem(text: str) -> str | None:
-    """Why a user's text is no expression; None when it is one."""
+    """Why a user's text is not an expression; None if it is one."""
     try:
         read_expression(text)
     except (SqlglotError, InternalError, RecursionError) as fault:

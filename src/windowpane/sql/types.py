@@ -37,7 +37,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
 def type_name(node: exp.Expr | None) -> str | None:
-    """The canonical name of a type in a syntax tree (CAST's target); None for one that Spark has not."""
+    """The canonical name of a type in a syntax tree (CAST's target); None for a type that Spark does not have."""
     if not isinstance(node, exp.DataType) or not isinstance(node.this, exp.DType):
         return None
     kind, parts = node.this.value, node.expressions
@@ -77,7 +77,7 @@ def quoted(name: str) -> str:
 
 
 def parts_of(name: str) -> list[str]:
-    """What stands between `<` and `>`, split at the commas of that level."""
+    """The parts between `<` and `>`, split at the commas of that level."""
     inner, found, depth, start = name[name.index("<") + 1 : -1], [], 0, 0
     for position, char in enumerate(inner):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(char, 0)
@@ -113,7 +113,7 @@ def to_arrow(name: str | None) -> pa.DataType | None:
 
 
 def from_arrow(kind: pa.DataType) -> str | None:
-    """The Spark type of an Arrow type; None where there is none."""
+    """The Spark type of an Arrow type; None if Spark has no such type."""
     if kind in _SPARK:
         return _SPARK[kind]
     if pa.types.is_timestamp(kind):

@@ -18,7 +18,7 @@ ROW = "_row"
 
 
 class Expressions:
-    """A connection to DuckDB of its own."""
+    """A separate connection to DuckDB."""
 
     def __init__(self) -> None:
         self._duckdb = duckdb_tables.connect()

@@ -55,7 +55,7 @@ def _field_chain(context: PlanContext, ref: StreamRef, field: str) -> tuple[Time
 
 
 def _field_step(context: PlanContext, column: Column) -> TimeStep:
-    """Read as its stream declares it, else as its type says; a number's unit has to be declared."""
+    """The column is read as its stream declares it, or by its type. Numbers need a declared unit."""
     guessed = _TYPE_OF_COLUMN.get((column.type or "TIMESTAMP").upper())
     kind = _declared_type(context, quote(column.name)) or guessed
     if kind is None:
@@ -94,7 +94,7 @@ def _declared_type(context: PlanContext, text: str) -> str | None:
 
 
 def _fitting_type(context: PlanContext, column: Column, name: str, key: str) -> str:
-    """`name`, if it is registered and reads columns of that type."""
+    """Checks that `name` is a registered type and reads columns of that type."""
     try:
         parser = context.types.resolve(name).parser
     except PlanError as error:
@@ -111,7 +111,7 @@ def _fitting_type(context: PlanContext, column: Column, name: str, key: str) -> 
 
 
 def _check_template(context: PlanContext, name: str, template: str, column: Column, key: str) -> None:
-    """The SQL of a user's type can be read, and reads the column."""
+    """Refuses a user's type whose SQL cannot be parsed or does not mention the column."""
     problem = expression_problem(template.replace("{column}", quote(column.name)))
     if problem is None and "{column}" not in template:
         problem = "it does not mention {column}"
@@ -131,7 +131,7 @@ def _types_for(context: PlanContext, column: Column) -> list[str]:
 
 
 def _column_of(context: PlanContext, ref: StreamRef, name: str, code: str, key: str) -> Column:
-    """The column in the stream's schema; a stream of unknown schema is taken at its word."""
+    """The column in the stream's schema. If the schema is unknown, the column is assumed to exist."""
     column = find_column(ref.columns, name) if ref.columns else Column(name, "")
     if column is None:
         hint = f"its columns: {nearest(name, [known.name for known in ref.columns])}"
@@ -146,7 +146,7 @@ def _config_step(origin: Origin, column: Column, kind: str, *, strict: bool) -> 
 
 
 def _with_fallbacks(step: TimeStep, columns: Sequence[Column], format_name: str | None) -> tuple[TimeStep, ...]:
-    """Metadata that the source may carry, then processing time; a strict step has nothing after it."""
+    """Adds the fallbacks of a step: metadata of the source, then processing time. A strict step has none."""
     if step.on_failure == "error":
         return (step,)
     found = [column for name in METADATA_COLUMNS if (column := find_column(columns, name))]

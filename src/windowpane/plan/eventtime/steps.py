@@ -1,4 +1,4 @@
-"""The steps by which a row's event time is looked for, as plan nodes carry them."""
+"""The steps that find a row's event time, as fields of plan nodes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LateRule: TypeAlias = Literal["window", "row"]
 
 @dataclass(frozen=True)
 class Timing:
-    """The settings of time in force, wherever they came from."""
+    """The time settings of a query, from its SQL, its transform and the options."""
 
     mode: TimeMode
     late_rule: LateRule
@@ -123,7 +123,7 @@ def _late_rule(context: PlanContext, lateness_us: int) -> tuple[LateRule, tuple[
 
 
 def _unused(context: PlanContext) -> tuple[str, ...]:
-    """Declarations that have no part in a processing-time query: other transforms may use them, so it is only said."""
+    """Notes about declarations that a processing-time query does not use. Other transforms may use them."""
     declared = [
         ref.name for ref in context.refs() if ref.name in context.streams and context.streams[ref.name].eventtime
     ]

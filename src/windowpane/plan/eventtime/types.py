@@ -17,7 +17,7 @@ from windowpane.evaluation.iso8601 import ISO_8601, parse_iso8601
 from windowpane.evaluation.unix_times import ParsedTimes, parse_timestamps, parse_unix
 
 ArrowParser: TypeAlias = Callable[[pa.Array], ParsedTimes]
-"""Microseconds (NULL where there are none) and, for each row, whether a value was there and could not be read."""
+"""Microseconds, NULL for rows without a time; and for each row whether it has a value that cannot be read."""
 SqlParser: TypeAlias = str | Callable[[str, str | None], str]
 """A template with `{column}`, or a function of the column's text and type. BIGINT microseconds, NULL if unreadable."""
 
@@ -55,7 +55,7 @@ class EventtimeParser:
 
 @dataclass(frozen=True)
 class EventtimeType:
-    """A name of the registry with its parser."""
+    """A registered name with its parser."""
 
     name: str
     parser: EventtimeParser
@@ -68,7 +68,7 @@ class EventtimeTypes:
     _parsers: dict[str, EventtimeParser] = field(default_factory=dict)
 
     def register(self, name: str, parser: EventtimeParser | str) -> None:
-        """Adds a type, or replaces it. A text is the template of its Spark SQL."""
+        """Adds or replaces a type. A string is a template of Spark SQL."""
         if not name.strip():
             raise PlanError("BAD_EVENTTIME_TYPE", "an event-time type needs a name", None)
         self._parsers[name] = EventtimeParser(sql=parser) if isinstance(parser, str) else parser
@@ -81,7 +81,7 @@ class EventtimeTypes:
         return EventtimeType(name, self._parsers[name])
 
     def extended(self, templates: Mapping[str, str]) -> EventtimeTypes:
-        """These types and further ones, each by the template of its Spark SQL."""
+        """These types and further ones, given as templates of Spark SQL."""
         if not templates:
             return self
         return EventtimeTypes(self._parsers | {name: EventtimeParser(sql=text) for name, text in templates.items()})

@@ -13,7 +13,7 @@ def share_panes(root: PlanNode) -> PlanNode:
     """Cut hopping windows into panes of gcd(size, slide) that all of them, and all their aggregates, share.
 
     A row then touches one pane, whatever the overlap. A quota counts the groups of each window, so with max_groups
-    every window has a state of its own.
+    every window has a separate state.
 
     Before: PhysicalStreamingAggregation window=hopping(1m, slide 5s)
     After:  PhysicalStreamingAggregation window=hopping(1m, slide 5s) panes=shared(5s)

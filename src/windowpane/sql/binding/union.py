@@ -1,4 +1,4 @@
-"""FROM (SELECT … UNION ALL SELECT …): each branch a stream of its own, all with the columns of the first."""
+"""FROM (SELECT … UNION ALL SELECT …): each branch is a separate stream, all with the columns of the first."""
 
 from __future__ import annotations
 

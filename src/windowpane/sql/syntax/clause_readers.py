@@ -1,4 +1,4 @@
-"""What stands inside our clauses: `TUMBLING (SIZE …) ON ts`, `WATERMARK (LAG …)`, `EMIT EVERY …`."""
+"""Reads the contents of our clauses: `TUMBLING (SIZE …) ON ts`, `WATERMARK (LAG …)`, `EMIT EVERY …`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EMIT_FORMS = "EMIT ON WINDOW CLOSE, EMIT ON UPDATE or EMIT EVERY 10 SECONDS"
 
 @dataclass(frozen=True)
 class _Form:
-    """What stands between the parentheses of a clause."""
+    """Reads the contents of a clause's parentheses."""
 
     owner: str
     text: str
@@ -121,7 +121,7 @@ def _only_one_on(source: SourceText, tokens: list[Token]) -> None:
 
 
 def _parse_over(source: SourceText, tokens: list[Token]) -> exp.Window:
-    """OVER alone is no expression: it is read behind a function that it could belong to."""
+    """Parses OVER behind a function, because OVER alone is not an expression."""
     name = Token(TokenType.VAR, "w", start=tokens[0].start, end=tokens[0].end)
     parens = [Token(TokenType.L_PAREN, "("), Token(TokenType.R_PAREN, ")")]
     parsed = parse_expression([name, *parens, *tokens], source.sql)

@@ -72,7 +72,7 @@ _SCALAR: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **_LEAVES,
 }
 EXPRESSION: Kinds = frozenset(_SCALAR) | frozenset({str, bool, exp.DType})
-"""What may stand inside an expression; contexts that allow less (aggregates, names) are the binder's to check."""
+"""Nodes that an expression may contain. The binder checks contexts that allow less."""
 
 _NARROWED: Mapping[tuple[type[exp.Expr], str], Kinds] = {
     (exp.Alias, "alias"): _NAME,

@@ -86,7 +86,7 @@ def bad_interval(source: SourceText, message: str, span: Span | None, hint: str 
 
 
 def node_to_us(node: exp.Expr) -> int | None:
-    """Microseconds of a duration given as an argument of window(ts, …), TUMBLE(ts, …): None when it is none."""
+    """Microseconds of an argument of window(ts, …) or TUMBLE(ts, …); None if it is not a duration."""
     if isinstance(node, exp.Literal) and node.is_string:
         return text_to_us(node.name)
     if isinstance(node, exp.Alias) and isinstance(node.this, exp.Literal):

@@ -1,4 +1,4 @@
-"""Text to statement: tokens, our clauses, Spark's syntax, and the refusal of every construct that is not run."""
+"""Text to statement: tokens, our clauses, Spark's syntax. Refuses every construct that cannot run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse(sql: str) -> SelectStmt:
 
 
 def guarded(sql: str, step: Callable[[], Result]) -> Result:
-    """Run a step over a syntax tree; a text nested deeper than Python's stack becomes an error like any other."""
+    """Run a step over a syntax tree. Text that is nested too deeply for Python's stack becomes an error."""
     try:
         return step()
     except RecursionError:
@@ -68,7 +68,7 @@ def _unreadable(sql: str) -> SqlError:
 
 
 def _unclosed(sql: str) -> int:
-    """Where the quote or comment opens that is never closed."""
+    """Where an unclosed quote or comment begins."""
     position = 0
     while position < len(sql):
         two, one = sql[position : position + 2], sql[position]

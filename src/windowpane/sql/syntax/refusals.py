@@ -1,4 +1,4 @@
-"""What Spark's syntax has and this engine does not run: refused by allow-lists, so that nothing is dropped unseen."""
+"""Refuses Spark syntax that this engine does not run. Allow-lists ensure that nothing is ignored silently."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.TableAlias, "this"): ("UNSUPPORTED_FROM", "FROM takes the name of a stream and an alias only", FROM_HINT),
     (exp.TableAlias, "columns"): ("UNSUPPORTED_FROM", "an alias with columns is not supported", "rename in SELECT"),
 }
-"""What is said of an argument that the grammar does not have: code, message, hint."""
+"""The error for an argument that the grammar does not have: code, message, hint."""
 
 
 def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select:
-    """The tree as a SELECT of which every part is one that is run."""
+    """The tree as a SELECT all of whose parts can run."""
     if isinstance(tree, exp.SetOperation):
         hint = "a UNION ALL of streams stands as a subquery: FROM (SELECT … UNION ALL SELECT …) AS u"
         message = "UNION, INTERSECT and EXCEPT of queries are not supported"
@@ -110,7 +110,7 @@ def _refusal(source: SourceText, found: Unread) -> SqlError:
 
 
 def _refuse_argument(source: SourceText, found: Unread) -> SqlError:
-    """The message for an argument that nobody thought of: quotes the user's text."""
+    """The message for an argument without a message of its own: it quotes the user's text."""
     at = found.place if source.span(found.place) else found.node
     shown = source.quote(at) or type(found.node).__name__.upper()
     word = found.argument.strip("_").replace("_", " ").upper()
@@ -179,7 +179,7 @@ def _grouping(source: SourceText, word: str, at: exp.Expr) -> SqlError:
 
 
 def refuse_window(source: SourceText, item: exp.Expr) -> None:
-    """Refuse a function with OVER in GROUP BY that is none of our windows."""
+    """Refuse a function with OVER in GROUP BY that is not a window function of ours."""
     if isinstance(item, exp.Window):
         raise _refuse_node(source, item, item)
 

@@ -48,7 +48,7 @@ class SourceText:
         return self._balanced(min(mark["start"] for mark in marks), max(mark["end"] for mark in marks) + 1)
 
     def quote(self, place: Place) -> str:
-        """The user's own text at a place, shortened."""
+        """The user's text at a place, shortened."""
         span = self.span(place)
         text = " ".join(self.sql[span.start : span.end].split()) if span else ""
         return text if len(text) <= 60 else f"{text[:57]}..."

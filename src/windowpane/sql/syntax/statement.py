@@ -20,7 +20,7 @@ class WindowSyntax:
 
     spec: WindowSpec
     spelling: str
-    """What it was called: `tumblingwindow`, `window`, `TUMBLING` …"""
+    """How it was written: `tumblingwindow`, `window`, `TUMBLING` …"""
     span: Span | None
     on: exp.Expr | None = None
     partition_by: tuple[exp.Expr, ...] = ()

@@ -35,7 +35,7 @@ FLINK_AUXILIARY = {
 
 
 def _kind(name: str) -> type[WindowSpec] | None:
-    """The kind whose own function this is: `tumblingwindow` is that of `tumbling`."""
+    """The window kind of a function name: `tumblingwindow` belongs to `tumbling`."""
     return KINDS.get(name.removesuffix("window")) if name.endswith("window") else None
 
 
@@ -46,7 +46,7 @@ def signature(name: str) -> str | None:
 
 
 def window_name(node: exp.Expr | None) -> str | None:
-    """The window function a node calls (under its OVER too), None when it calls none."""
+    """The window function that a node calls, with or without OVER; None if it calls none."""
     if isinstance(node, exp.Window):
         node = node.this
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and signature(node.this.lower()):

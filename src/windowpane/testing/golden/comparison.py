@@ -79,7 +79,7 @@ def _side_lines(expected: Expected, got: Sequence[Mapping[str, object]]) -> tupl
 
 
 def field_of(record: Mapping[str, object], path: str) -> object:
-    """`window.start` of a side record; None where there is none."""
+    """`window.start` of a side record; None for a missing field."""
     value: object = record
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
