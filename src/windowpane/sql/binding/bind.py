@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from windowpane.errors import Span, nearest
+from windowpane.errors import Span
 from windowpane.sql.binding.aggregates import aggregate_name
 from windowpane.sql.binding.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.binding.expressions import RowExpressions
-from windowpane.sql.binding.outputs import OutputBinder, Projection
+from windowpane.sql.binding.group_keys import GroupKeyBinder, is_ordinal, selected
+from windowpane.sql.binding.outputs import OutputBinder
+from windowpane.sql.binding.projections import ProjectionBinder, bound_column
 from windowpane.sql.binding.relation import BoundRelation, bind_relation
-from windowpane.sql.binding.scope import name_node
+from windowpane.sql.binding.result_names import Projection, ResultNames
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import (
@@ -30,7 +32,6 @@ from windowpane.sql.query import (
 from windowpane.sql.schema import Catalog
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.parse import guarded, parse
-from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import SelectStmt, WindowSyntax
 from windowpane.sql.types import TIMES
 
@@ -47,23 +48,21 @@ class _Binder:
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
         self.from_: BoundRelation = bind_relation(stmt.source, stmt.from_, stmt.joins, catalog)
         self.rows = RowExpressions(stmt.source, self.from_.scope, dict(self.from_.scope.types()))
-        self.out = OutputBinder(stmt.source, self.rows, stmt.window)
+        self.names = ResultNames(stmt.source, self.rows, stmt.window)
         self.shown = Shown()
 
     def bind(self) -> BoundQuery:
         stmt = self.stmt
         where = self.rows.condition(stmt.where, "WHERE") if stmt.where is not None else None
         window = _bind_window(self.rows, stmt.window) if stmt.window is not None else None
-        projections = self._projections()
-        keys, nodes = self._keys(projections)
+        projections = ProjectionBinder(self.source, self.from_, self.names).bind(stmt.projections)
+        keys, nodes = GroupKeyBinder(self.source, self.rows, projections).bind(stmt.group_by_exprs)
         kind = self._kind(projections)
         check_structure(stmt, kind, self._first_aggregate(projections))
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
-        self.out.kind, self.out._key_nodes = kind, (*nodes, *(stmt.window.partition_by if stmt.window else ()))
-        self.out.use_keys(keys)
-        outputs = self._outputs(projections)
-        having = self._having(projections)
-        order_by = self._order_by(projections)
+        nodes += stmt.window.partition_by if stmt.window else ()
+        results = _Results(self, projections, OutputBinder(self.source, self.rows, kind, keys, tuple(nodes)))
+        outputs, having, order_by = results.outputs(), results.having(), results.order_by()
         query = BoundQuery(
             text=self.source.sql,
             canonical="",
@@ -74,8 +73,8 @@ class _Binder:
             where=where,
             window=window,
             keys=keys,
-            aggregates=tuple(self.out.aggregates),
-            carried=tuple(self.out.carried.values()),
+            aggregates=tuple(results.out.aggregates),
+            carried=tuple(results.out.carried.values()),
             having=having,
             order_by=order_by,
             limit=stmt.limit,
@@ -91,7 +90,7 @@ class _Binder:
         names = [(name, source.alias, own) for source in opened for name, own in source.used.items()]
         return replace(self.from_.relation, renamed=(*self.from_.relation.renamed, *names))
 
-    def _shown(self, node: exp.Expr, text: str) -> str:
+    def text_of(self, node: exp.Expr, text: str) -> str:
         """The text of a resolved tree; a column that is named like one of the window's keeps its qualifier."""
         if self.stmt.window is None or not any(self.rows.known(name) for name in PSEUDO_COLUMNS):
             return text
@@ -102,78 +101,6 @@ class _Binder:
             if column.name in PSEUDO_COLUMNS and not column.meta.get("pseudo"):
                 column.set("table", exp.to_identifier(alias))
         return render(shown)
-
-    def _projections(self) -> list[Projection]:
-        found: list[Projection] = []
-        for item in self.stmt.projections:
-            found += self._star(item) if item.is_star else [self._projection(item)]
-        _refuse_duplicates(self.source, found)
-        return found
-
-    def _projection(self, item: exp.Expr) -> Projection:
-        span = self.source.span(item)
-        inner = item.this if isinstance(item, exp.Alias) else item
-        node = self.out.resolve(inner, "SELECT")
-        text = render(node)
-        return Projection(item.alias if isinstance(item, exp.Alias) else _own_label(node, text), node, text, span)
-
-    def _star(self, item: exp.Expr) -> list[Projection]:
-        star = item if isinstance(item, exp.Star) else item.this
-        owner = item.table if isinstance(item, exp.Column) else ""
-        sides = [side for side in self.from_.visible if not owner or side[0].lower() == owner.lower()]
-        if not sides:
-            message, hint = f"there is no `{owner}` in FROM", f"write {self.from_.visible[0][0]}.*"
-            raise self.source.error("UNKNOWN_STREAM", message, hint, at=item)
-        excluded = {column.name.lower(): column for column in star.args.get("except_") or ()}
-        found = [column for alias, columns in sides for column in self._columns_of(alias, columns, item)]
-        for name, node in excluded.items():
-            if name not in {output.lower() for output, _ in found}:
-                hint = f"columns are: {nearest(name, [output for output, _ in found])}"
-                raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", hint, at=node)
-        span = self.source.span(item)
-        kept = [(output, name) for output, name in found if output.lower() not in excluded]
-        nodes = [(output, _bound_column(name, item)) for output, name in kept]
-        return [Projection(output, node, render(node), span) for output, node in nodes]
-
-    def _columns_of(
-        self, alias: str, columns: tuple[tuple[str, str], ...] | None, item: exp.Expr
-    ) -> tuple[tuple[str, str], ...]:
-        if columns is None:
-            message = f"the columns of `{alias}` are unknown, so `*` cannot be used"
-            raise self.source.error("NEEDS_SCHEMA", message, "list the columns, or declare a schema", at=item)
-        return columns
-
-    def _keys(self, projections: list[Projection]) -> tuple[tuple[GroupKey, ...], list[exp.Expr]]:
-        keys: dict[str, GroupKey] = {}
-        nodes: list[exp.Expr] = []
-        for given in self.stmt.group_by_exprs:
-            span, item = self.source.span(given), given.unnest()
-            node = self._ordinal_or_alias(item, projections)
-            label = self._ordinal(item, projections).name if _is_ordinal(item) else self.source.quote(span)
-            expr = self.rows.bind(node if node is not None else item, "GROUP BY")
-            if expr.text not in keys:
-                keys[expr.text] = GroupKey(f"_k{len(keys)}", label, Expr(expr.text, expr.type, expr.columns, span))
-                nodes.append(node if node is not None else item)
-        return tuple(keys.values()), nodes
-
-    def _ordinal_or_alias(self, item: exp.Expr, projections: list[Projection]) -> exp.Expr | None:
-        """The selected expression that a GROUP BY item stands for, None when it stands for itself."""
-        if _is_ordinal(item):
-            return self._ordinal(item, projections).node.copy()
-        if not isinstance(item, exp.Column) or len(item.parts) != 1 or self._is_column(item):
-            return None
-        found = [each for each in projections if each.name.lower() == item.name.lower()]
-        return found[0].node.copy() if found and not found[0].node.meta.get("pseudo") else None
-
-    def _is_column(self, item: exp.Column) -> bool:
-        return any(source.find(item.name) is not None for source in self.from_.scope.sources)
-
-    def _ordinal(self, item: exp.Expr, projections: list[Projection]) -> Projection:
-        index = int(item.name)
-        if not 1 <= index <= len(projections):
-            message = f"there is no column number {index}, {len(projections)} are selected"
-            raise self.source.error("BAD_ORDINAL", message, "name the column", at=item)
-        return projections[index - 1]
 
     def _first_aggregate(self, projections: list[Projection]) -> Span | None:
         for projection in projections:
@@ -196,47 +123,56 @@ class _Binder:
         extra = [expr for expr in (window.partition_by if window else ()) if expr.text not in known]
         return keys + tuple(GroupKey(f"_k{len(keys) + index}", expr.text, expr) for index, expr in enumerate(extra))
 
-    def _outputs(self, projections: list[Projection]) -> tuple[Output, ...]:
+
+@dataclass(frozen=True)
+class _Results:
+    """Binds SELECT, HAVING and ORDER BY, in this order: later clauses may name what earlier ones compute."""
+
+    binder: _Binder
+    projections: list[Projection]
+    out: OutputBinder
+
+    def outputs(self) -> tuple[Output, ...]:
         found = []
-        for projection in projections:
-            self.shown.select.append(
-                f"{self._shown(projection.node, projection.text)} AS {render(_bound_column(projection.name))}"
+        for projection in self.projections:
+            self.binder.shown.select.append(
+                f"{self.binder.text_of(projection.node, projection.text)} AS {render(bound_column(projection.name))}"
             )
             node = self.out.rewrite(projection.node)
             self.out.outputs.append((projection.name, node))
             found.append(Output(projection.name, self.out.finish(node, projection.span)))
         return tuple(found)
 
-    def _having(self, projections: list[Projection]) -> Expr | None:
-        if self.stmt.having is None:
+    def having(self) -> Expr | None:
+        if self.binder.stmt.having is None:
             return None
-        span = self.source.span(self.stmt.having)
-        expr, self.shown.having = self._after(self.stmt.having, "HAVING", projections, span)
+        span = self.binder.source.span(self.binder.stmt.having)
+        expr, self.binder.shown.having = self._after(self.binder.stmt.having, "HAVING", span)
         if expr.type not in (None, "BOOLEAN"):
-            message = f"HAVING needs a condition, `{self.source.quote(span)}` is of type {expr.type}"
-            raise self.source.error("NOT_BOOLEAN", message, "compare it with something", at=span)
+            message = f"HAVING needs a condition, `{self.binder.source.quote(span)}` is of type {expr.type}"
+            raise self.binder.source.error("NOT_BOOLEAN", message, "compare it with something", at=span)
         return expr
 
-    def _order_by(self, projections: list[Projection]) -> tuple[OrderKey, ...]:
+    def order_by(self) -> tuple[OrderKey, ...]:
         found = []
-        for item in self.stmt.order_by:
-            span = self.source.span(item.expr)
+        for item in self.binder.stmt.order_by:
+            span = self.binder.source.span(item.expr)
             node = item.expr
-            if _is_ordinal(node):
-                node = _bound_column(self._ordinal(node, projections).name, node)
+            if is_ordinal(node):
+                node = bound_column(selected(self.binder.source, node, self.projections).name, node)
                 node.meta.update(alias=True)
-            expr, shown = self._after(node, "ORDER BY", projections, span)
+            expr, shown = self._after(node, "ORDER BY", span)
             nulls = "FIRST" if item.nulls_first else "LAST"
-            self.shown.order_by.append(f"{shown} {'DESC' if item.descending else 'ASC'} NULLS {nulls}")
+            self.binder.shown.order_by.append(f"{shown} {'DESC' if item.descending else 'ASC'} NULLS {nulls}")
             found.append(OrderKey(expr, item.descending, item.nulls_first))
         return tuple(found)
 
-    def _after(self, node: exp.Expr, place: str, projections: list[Projection], span: Span | None) -> tuple[Expr, str]:
+    def _after(self, node: exp.Expr, place: str, span: Span | None) -> tuple[Expr, str]:
         """An expression that may use aliases, bound over internal names, and its resolved text."""
-        aliases = {projection.name.lower(): projection for projection in projections}
-        resolved = self.out.resolve(node, place, aliases)
-        shown = self._shown(resolved, render(resolved))
-        numbers = {projection.name.lower(): index for index, projection in enumerate(projections)}
+        aliases = {projection.name.lower(): projection for projection in self.projections}
+        resolved = self.binder.names.resolve(node, place, aliases, self.out.keys)
+        shown = self.binder.text_of(resolved, render(resolved))
+        numbers = {projection.name.lower(): index for index, projection in enumerate(self.projections)}
         return self.out.finish(self.out.rewrite(resolved, numbers), span), shown
 
 
@@ -255,29 +191,3 @@ def _bind_window(rows: RowExpressions, window: WindowSyntax) -> Window:
         emit=rows.condition(window.emit, window.spelling) if window.emit is not None else None,
         span=window.span,
     )
-
-
-def _bound_column(name: str, like: exp.Expr | None = None) -> exp.Expr:
-    node = name_node(name, like)
-    node.meta["bound"] = True
-    return node
-
-
-def _is_ordinal(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
-
-
-def _own_label(node: exp.Expr, text: str) -> str:
-    """What a result without an alias is called: a column by its name in the schema, else its canonical text."""
-    if isinstance(node, exp.Column):
-        return str(node.meta.get("own", node.name))
-    return str(node.expression.name) if isinstance(node, exp.Dot) else text
-
-
-def _refuse_duplicates(source: SourceText, projections: list[Projection]) -> None:
-    seen: set[str] = set()
-    for projection in projections:
-        if projection.name.lower() in seen:
-            message = f"two columns of the result are called `{projection.name}`"
-            raise source.error("DUPLICATE_OUTPUT", message, "give one another name: … AS name", at=projection.span)
-        seen.add(projection.name.lower())
