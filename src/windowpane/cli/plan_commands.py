@@ -1,0 +1,60 @@
+"""Commands that plan a pipeline without starting it. Each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windowpane.cli.options import AsJson, Debug, PipelineFile, TransformName
+from windowpane.cli.report import reporting
+
+
+def check(
+    pipeline: PipelineFile = None, *, transform: TransformName = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Describe what a pipeline will do, or what is wrong with it, without starting it."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.check import check_pipeline  # noqa: PLC0415  the planner is loaded when it is needed
+
+        out.write(check_pipeline(pipeline, transform, as_json=as_json))
+
+
+def explain(
+    pipeline: PipelineFile = None,
+    *,
+    logical: Annotated[bool, typer.Option("--logical", help="The plan as the query states it.")] = False,
+    optimized: Annotated[bool, typer.Option("--optimized", help="The same after the optimizer's rules.")] = False,
+    physical: Annotated[bool, typer.Option("--physical", help="The plan that is executed.")] = False,
+    transform: TransformName = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="TEXT", help="Explain this query instead; `-` reads it from stdin.")
+    ] = None,
+    sql_file: Annotated[
+        Path | None, typer.Option("--sql-file", metavar="FILE", help="Explain the query in this file instead.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", metavar="NAME=SCHEMA", help='With --sql: a stream, e.g. "bids=price BIGINT".'),
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NAME=SCHEMA", help="With --sql: a static table.")
+    ] = None,
+    eventtime: Annotated[
+        list[str] | None,
+        typer.Option("--eventtime", metavar="STREAM=COLUMN:TYPE", help="With --sql: a stream's event time."),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show the plans of a pipeline or a query: all three, unless you select some."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.explain import Query, explain_pipeline, explain_query, sections  # noqa: PLC0415
+
+        chosen = sections(logical=logical, optimized=optimized, physical=physical)
+        query = Query(sql, sql_file, tuple(stream or ()), tuple(table or ()), tuple(eventtime or ()))
+        if query.is_given:
+            out.write(explain_query(query, pipeline, transform, chosen, as_json=as_json))
+        else:
+            out.write(explain_pipeline(pipeline, transform, chosen, as_json=as_json))
