@@ -1,4 +1,4 @@
-"""Physical nodes: what an executor builds its operators from, as plain typed fields.
+"""Physical nodes below the window: sources, event time, the input projection, watermark and dedupe.
 
 Columns that cross into the operators have internal names: `_k0` keys, `_a0_0` and `_a0_f` an aggregate's argument and
 FILTER, `_p0` partition keys, `_c0` carried columns, `_d0` dedupe keys, `_where`, `_when`, `_open`, `_emit` flags.
@@ -6,30 +6,19 @@ FILTER, `_p0` partition keys, `_c0` carried columns, `_d0` dedupe keys, `_where`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windowpane.plan.describe import describe_columns, describe_limit, describe_order
+from windowpane.plan.describe import describe_columns, describe_limit
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
-from windowpane.plan.node_fields import (
-    Aggregation,
-    ColumnUse,
-    InputColumn,
-    SideRoute,
-    WindowPlan,
-    describe_output,
-    labels,
-)
-from windowpane.sql.query import Column, Expr, OrderKey, Output, StaticJoin
+from windowpane.plan.node_fields import ColumnUse, InputColumn, labels
+from windowpane.sql.query import Column, Expr, StaticJoin
 from windowpane.time import format_duration
 
-"""Event time in microseconds, made by PhysicalEventTime. In processing time it is the micro-batch's timestamp."""
 TIME_ERROR = "_ts_error"
 """Why a row has no event time (`event_time_null`, `event_time_parse`), NULL where it has one."""
-ORIGINAL = "_original"
-"""The whole source row, for side outputs with `include_original`."""
 Deadlines: TypeAlias = Literal["at_once", "watermark", "clock"]
 """What a sliding trigger waits for: nothing, or that watermark or clock reach the end of its lookahead."""
 
@@ -158,124 +147,3 @@ class PhysicalDedupe(UnaryNode):
 
     def properties(self) -> Properties:
         return shown(keys=labels(self.keys), within=format_duration(self.within_us))
-
-
-@dataclass(frozen=True)
-class PhysicalWindow(UnaryNode):
-    """Rows to windows, rows kept. `carried`: what a query without aggregates emits of each row."""
-
-    window: WindowPlan
-    carried: tuple[ColumnUse, ...]
-
-    @property
-    def name(self) -> str:
-        return f"Physical{self.window.spec.kind.capitalize()}Window"
-
-    def properties(self) -> Properties:
-        return self.window.properties() | shown(carried=labels(self.carried))
-
-
-@dataclass(frozen=True)
-class PhysicalRows(UnaryNode):
-    """A query without a window: each row as it is released."""
-
-    carried: tuple[ColumnUse, ...]
-
-    def properties(self) -> Properties:
-        return shown(carried=labels(self.carried))
-
-
-@dataclass(frozen=True)
-class PhysicalAggregation(UnaryNode):
-    """Aggregates over the kept rows of the PhysicalWindow below. `not_fused` says why it is not a streaming one."""
-
-    aggregation: Aggregation
-    not_fused: str | None = field(default=None, compare=False)
-
-    def properties(self) -> Properties:
-        return self.aggregation.properties() | shown(not_fused=self.not_fused)
-
-
-@dataclass(frozen=True)
-class PhysicalStreamingAggregation(UnaryNode):
-    """Window and aggregation in one: state is accumulators, never rows (sliding: rows of the range only).
-
-    `pane_us`: overlapping windows share panes of this width. None: one state per window, `panes` then says why.
-    """
-
-    window: WindowPlan
-    aggregation: Aggregation
-    pane_us: int | None = None
-    panes: str | None = field(default=None, compare=False)
-
-    def properties(self) -> Properties:
-        panes = f"shared({format_duration(self.pane_us)})" if self.pane_us is not None else self.panes
-        return self.window.properties() | self.aggregation.properties() | shown(panes=panes)
-
-
-@dataclass(frozen=True)
-class PhysicalHaving(UnaryNode):
-    """HAVING over internal names and pseudo-columns, native Spark SQL."""
-
-    condition: Expr
-
-    def properties(self) -> Properties:
-        return shown(condition=self.condition.text)
-
-
-@dataclass(frozen=True)
-class PhysicalSort(UnaryNode):
-    """Order of the rows of one window."""
-
-    order: tuple[OrderKey, ...]
-
-    def properties(self) -> Properties:
-        return shown(order=tuple(describe_order(key) for key in self.order), per="window")
-
-
-@dataclass(frozen=True)
-class PhysicalTopN(UnaryNode):
-    """The first rows of each window in that order."""
-
-    order: tuple[OrderKey, ...]
-    limit: int
-
-    def properties(self) -> Properties:
-        order = tuple(describe_order(key) for key in self.order)
-        return {"limit": self.limit} | shown(order=order, per="window")
-
-
-@dataclass(frozen=True)
-class PhysicalFinalProject(UnaryNode):
-    """The result's columns, native Spark SQL over internal names and pseudo-columns.
-
-    `error` is NULL for an emission that evaluates well, else the reason of its error. It covers HAVING and ORDER BY
-    too, so it is evaluated before them.
-    """
-
-    outputs: tuple[Output, ...]
-    error: Expr | None = None
-
-    def properties(self) -> Properties:
-        columns = tuple(describe_output(output) for output in self.outputs)
-        return shown(columns=columns, guarded=self.error is not None)
-
-
-@dataclass(frozen=True)
-class PhysicalSideOutput(UnaryNode):
-    """Takes the tagged rows out of the stream and routes them; main rows go on."""
-
-    routes: tuple[SideRoute, ...]
-
-    def properties(self) -> Properties:
-        return shown(routes=tuple(route.describe() for route in self.routes))
-
-
-@dataclass(frozen=True)
-class PhysicalSink(UnaryNode):
-    """Where results go. No sinks: to whoever asked (EXPLAIN of bare SQL, the test harness)."""
-
-    sinks: tuple[str, ...]
-
-    def properties(self) -> Properties:
-        return shown(sinks=self.sinks)

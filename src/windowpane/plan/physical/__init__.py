@@ -1,0 +1,53 @@
+"""Physical nodes: the plan as it is executed, as plain typed fields. EXPLAIN prints them."""
+
+from windowpane.plan.physical.results import (
+    PhysicalAggregation,
+    PhysicalFinalProject,
+    PhysicalHaving,
+    PhysicalRows,
+    PhysicalSideOutput,
+    PhysicalSink,
+    PhysicalSort,
+    PhysicalStreamingAggregation,
+    PhysicalTopN,
+    PhysicalWindow,
+)
+from windowpane.plan.physical.rows import (
+    TIME_ERROR,
+    Deadlines,
+    PhysicalBranch,
+    PhysicalDataSource,
+    PhysicalDedupe,
+    PhysicalEventTime,
+    PhysicalEventtimeWatermark,
+    PhysicalProcessTimeWatermark,
+    PhysicalProject,
+    PhysicalStaticJoin,
+    PhysicalUnion,
+    PhysicalWatermark,
+)
+
+__all__ = [
+    "TIME_ERROR",
+    "Deadlines",
+    "PhysicalAggregation",
+    "PhysicalBranch",
+    "PhysicalDataSource",
+    "PhysicalDedupe",
+    "PhysicalEventTime",
+    "PhysicalEventtimeWatermark",
+    "PhysicalFinalProject",
+    "PhysicalHaving",
+    "PhysicalProcessTimeWatermark",
+    "PhysicalProject",
+    "PhysicalRows",
+    "PhysicalSideOutput",
+    "PhysicalSink",
+    "PhysicalSort",
+    "PhysicalStaticJoin",
+    "PhysicalStreamingAggregation",
+    "PhysicalTopN",
+    "PhysicalUnion",
+    "PhysicalWatermark",
+    "PhysicalWindow",
+]
