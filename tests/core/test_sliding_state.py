@@ -92,9 +92,9 @@ def test_rows_of_windows_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch
     """A row is in many windows. What comes after has worked on some of them before the next are made."""
     made: Counter[str] = Counter()
 
-    def counting(*given: Any) -> WindowRows:
+    def counting(*given: Any, **named: Any) -> WindowRows:
         made["frames"] += 1
-        return window_rows(*given)
+        return window_rows(*given, **named)
 
     monkeypatch.setattr(sliding, "window_rows", counting)
     monkeypatch.setattr(sliding, "CHUNK", 100)

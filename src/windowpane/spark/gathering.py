@@ -1,8 +1,8 @@
-"""What the merge stage gave in one micro-batch, brought to where it is worked on.
+"""The output of the merge stage in one micro-batch, on the driver or in the cluster.
 
-Closed windows are few next to the rows they were made of. So their payloads come to the driver with the shards'
-reports, in the one job that the batch needs anyway. Where a payload is too big for that, everything stays in the
-cluster, cached there.
+Results are small next to the rows that they summarize. Their payloads therefore come to the driver with the reports of
+the shards, in the one job that the batch needs anyway. If a payload is too big for that, everything stays cached in the
+cluster.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Gathered(Protocol):
         """Results of the operators, as `ResultFrame` takes them."""
 
     def table(self) -> pa.Table | None:
-        """The query's results in Arrow, where Spark is not needed for them."""
+        """The query's results in Arrow; None if Spark must compute them."""
 
     def side(self) -> Iterator[pa.RecordBatch]:
         """Side rows."""
 
     def release(self) -> None:
-        """Nothing more is asked of it."""
+        """Free what it holds. It is not used afterwards."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,9 @@ class Gathering:
                 by_kind = {
                     kind: [bytes(payload) for its, payload in rows if its == kind] for kind in (REPORT, RESULTS, SIDE)
                 }
-                return OnDriver(self._spark, self._frame, by_kind[REPORT], by_kind[RESULTS], by_kind[SIDE])
+                return OnDriver(
+                    self._spark, self._frame, reports=by_kind[REPORT], results=by_kind[RESULTS], side_rows=by_kind[SIDE]
+                )
         self._in_cluster = True
         packed = packed.persist()
         reports = packed.where(f"kind = '{REPORT}'").select("payload").collect()

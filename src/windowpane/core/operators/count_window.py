@@ -128,7 +128,8 @@ def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Frame:
     index, positions = expand(low, high)
     kept = [name for name in ordered.schema.names if name != c.SEQUENCE]
     bounds = ts[low][index], ts[high - 1][index]
-    return window_rows(ordered.select(kept), positions, index, bounds, {c.WINDOW_SALT: arrival[low][index]})
+    salt = {c.WINDOW_SALT: arrival[low][index]}
+    return window_rows(ordered.select(kept), positions, index=index, bounds=bounds, extra=salt)
 
 
 def ranges_schema(given: pa.Schema) -> pa.Schema:

@@ -171,7 +171,7 @@ class MergeAggregation(Operator):
             start, end = (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
         else:
             start, end = pane, self._windows.pane_end(pane)
-        return Holding(what, state.num_rows, state.nbytes, start, end)
+        return Holding(what, state.num_rows, state.nbytes, start_us=start, end_us=end)
 
     def header(self) -> Header:
         return Header.of(_Closed(self._closed_us, self._log.last_us), self._log.tables())

@@ -166,7 +166,7 @@ class MergeSessionAggregation(Operator):
             return []
         first, last = int64s(self._open, LEADING[0]).min(), int64s(self._open, LEADING[1]).max()
         end_us = int(last) + self.plan.gap_us
-        return [Holding("sessions", self._open.num_rows, self._open.nbytes, int(first), end_us)]
+        return [Holding("sessions", self._open.num_rows, self._open.nbytes, start_us=int(first), end_us=end_us)]
 
     def header(self) -> Header:
         scalars = _Judged(self._judged_us, self._last_update_us)

@@ -28,6 +28,7 @@ Bools = npt.NDArray[np.bool_]
 def window_rows(
     rows: pa.RecordBatch,
     positions: Int64s,
+    *,
     index: Int64s,
     bounds: tuple[Int64s, Int64s],
     extra: dict[str, Int64s] | None = None,
@@ -43,7 +44,9 @@ def window_rows(
 def window_rows_schema(given: pa.Schema, extra: Sequence[str] = ()) -> pa.Schema:
     """Schema of `window_rows` for rows of schema `given` and the columns `extra`."""
     none = np.zeros(0, np.int64)
-    return window_rows(empty_batch(given), none, none, (none, none), dict.fromkeys(extra, none)).batch.schema
+    return window_rows(
+        empty_batch(given), none, index=none, bounds=(none, none), extra=dict.fromkeys(extra, none)
+    ).batch.schema
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class AlignedRowWindow(AlignedIntake):
         order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.EVENT_TIME)[positions], keys))
         positions, keys = positions[order], keys[order]
         index = np.cumsum(np.concatenate([[False], keys[1:] != keys[:-1]]))
-        return [window_rows(rows, positions, index, self._windows.bounds(keys))]
+        return [window_rows(rows, positions, index=index, bounds=self._windows.bounds(keys))]
 
     def _drop_closed(self, watermark_us: int) -> None:
         rows = self._rows.rows()
@@ -200,7 +203,7 @@ class SessionRowWindow(Operator):
         order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.EVENT_TIME), index))
         ids = found.groups.ids[order]
         bounds = found.first[ids], found.last[ids] + self.plan.gap_us
-        return [window_rows(rows, order, index[order], bounds)]
+        return [window_rows(rows, order, index=index[order], bounds=bounds)]
 
     def open_count(self) -> int:
         rows = self._open.rows()

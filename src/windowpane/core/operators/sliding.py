@@ -54,7 +54,7 @@ class SlidingWindow(SlidingOperator):
                 c.ROWS_BEFORE: before[first:last][owner],
             }
             bounds = at_us - self.spec.lookback_us, at_us + self.lookahead_us
-            yield window_rows(ordered, positions, owner, bounds, extra)
+            yield window_rows(ordered, positions, index=owner, bounds=bounds, extra=extra)
 
 
 def _rows_before(at_us: Int64s, sizes: Int64s) -> Int64s:

@@ -71,16 +71,16 @@ class StateWindow(Operator):
         find = self._split_single if self.spec.single else self._split_pairs
         low, high, kept_from = find(ordered, groups.offsets, already_open)
         self._keep(ordered, groups, kept_from)
-        self._count(ordered.num_rows - open_count, ordered, low, high, open_count)
+        self._count(ordered.num_rows - open_count, int((high - low).sum()) - open_count)
         return [rows_of_ranges(ordered, low, high)] if len(low) else []
 
     def _keep(self, ordered: pa.RecordBatch, groups: Groups, kept_from: Int64s) -> None:
         kept = np.arange(ordered.num_rows) >= kept_from[groups.ids[groups.order]]
         self._open.replace(select(ordered, kept) if kept.any() else None)
 
-    def _count(self, fresh: int, ordered: pa.RecordBatch, low: Int64s, high: Int64s, open_before: int) -> None:
-        """Rows in windows, closed or open, less those counted when they came; the rest has no window."""
-        placed = int((high - low).sum()) + len(self._open) - open_before
+    def _count(self, fresh: int, emitted: int) -> None:
+        """Count the micro-batch's rows. `emitted`: rows of the windows that closed, less those counted earlier."""
+        placed = emitted + len(self._open)
         self.counts.aggregated += placed
         self.counts.no_window += fresh - placed
 

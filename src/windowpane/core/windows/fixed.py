@@ -31,7 +31,7 @@ class Tumbling(AlignedSpec):
     parts = (_SIZE, _OFFSET)
 
     def windows(self) -> FixedWindows:
-        return FixedWindows(self.size_us, self.size_us, self.offset_us, self.size_us)
+        return FixedWindows(size_us=self.size_us, slide_us=self.size_us, offset_us=self.offset_us, pane_us=self.size_us)
 
     def longest_us(self) -> int:
         return self.size_us
@@ -56,7 +56,9 @@ class Hopping(AlignedSpec):
     )
 
     def windows(self) -> FixedWindows:
-        return FixedWindows(self.size_us, self.slide_us, self.offset_us, self.pane_us())
+        return FixedWindows(
+            size_us=self.size_us, slide_us=self.slide_us, offset_us=self.offset_us, pane_us=self.pane_us()
+        )
 
     def longest_us(self) -> int:
         return self.size_us
