@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from windowpane.core import columns as c
-from windowpane.core.side import SHOWN, shown_details, side_batch, to_records
+from windowpane.core.side import SHOWN, shown_details, side_batch
+from windowpane.core.side_records import to_records
 
 SECRET = "name: Ada\nis 4711, which is no time"
 DETAILS = [

@@ -1,15 +1,10 @@
-"""Side rows: what became of rows that reach no result, in columns, and as the records people read.
+"""Side rows: rows that reach no result, with the reason why. All operators give them the same columns.
 
-The columns are the same for every operator, so that a side output is one stream whatever produced it.
+`side_records.py` makes of them the records that sinks get.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
-import json
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
-from windowpane.time import format_instant
 
 LATE_WINDOW = "allowed_lateness_exceeded"
 LATE_ROW = "behind_watermark"
@@ -28,13 +22,12 @@ DUPLICATE = "duplicate_key"
 OVERFLOW = "overflow"
 DECODE = "decode_error"
 SHOWN = 200
-"""So many characters of a value that cannot be read are told."""
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""How many characters of an unreadable value a detail shows."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A group key: the column it travels in and what the user calls it."""
+    """A group key: the name of its internal column, and its name in the query."""
 
     name: str
     label: str
@@ -101,101 +94,3 @@ def shown_details(batch: pa.RecordBatch, *, originals: bool) -> pa.RecordBatch:
         told = pc.replace_substring_regex(detail, r"(?s)^(.*?) is .*, which is no (\w+)$", r"\1 is no \2")
         shown = pc.if_else(undecoded, pa.scalar("the record cannot be read"), told)
     return batch.set_column(batch.schema.get_field_index("error_detail"), "error_detail", shown)
-
-
-def to_records(batch: pa.RecordBatch, plan_id: str, transform: str) -> list[dict[str, object]]:
-    """The records of ADR-0001 as dicts, every field filled, times in RFC 3339 with microseconds.
-
-    A row that was read again has `reinjections` too: how often.
-    """
-    return [_record(row, plan_id, transform) for row in readable(batch).to_pylist()]
-
-
-def record_text(record: dict[str, object]) -> str:
-    """A record as JSON that every reader takes: a lone half of a surrogate pair becomes U+FFFD."""
-    text = json.dumps(record)
-    if "\\ud" not in text:
-        return text
-    whole = _LONE_SURROGATE.sub("\ufffd", json.dumps(record, ensure_ascii=False))
-    return json.dumps(json.loads(whole))
-
-
-def readable(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Texts of a source may hold bytes that are not UTF-8, which no JSON can: U+FFFD stands for each of them."""
-    try:
-        rows.validate(full=True)
-    except pa.ArrowInvalid:
-        return pa.RecordBatch.from_arrays([_valid_utf8(column) for column in rows.columns], rows.schema.names)
-    return rows
-
-
-def _valid_utf8(values: pa.Array) -> pa.Array:
-    if pa.types.is_struct(values.type):
-        names = [values.type.field(number).name for number in range(values.type.num_fields)]
-        parts = [_valid_utf8(part) for part in values.flatten()]
-        return pa.StructArray.from_arrays(parts, names, mask=values.is_null()) if names else values
-    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-        return values
-    texts = values.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if text is None else text.decode("utf-8", "replace") for text in texts], pa.string())
-
-
-def _record(row: dict[str, object], plan_id: str, transform: str) -> dict[str, object]:
-    start, end = row["window_start_us"], row["window_end_us"]
-    record = {
-        "kind": row["kind"],
-        "reason": row["reason"],
-        "event_time": _instant(row["event_us"]),
-        "processing_time": _instant(row["processing_us"]),
-        "watermark": _instant(row["watermark_us"]),
-        "window": None if start is None else {"start": _instant(start), "end": _instant(end)},
-        "group_key": _jsonable(row["group_key"]),
-        "original_event": _original(row["original_event"]),
-        "error_detail": row["error_detail"],
-        "plan_id": plan_id,
-        "shard": _partition_number(row["shard"]),
-        "transform": transform,
-    }
-    return record | {"reinjections": row["reinjections"]} if row["reinjections"] else record
-
-
-def _partition_number(partition: object) -> object:
-    """A source partition is named `stream/number`, or `stream/topic-number`; the record has the number."""
-    number = str(partition).rpartition("/")[2].rpartition("-")[2]
-    return int(number) if number.isdigit() else partition
-
-
-def _original(event: object) -> object:
-    """Events travel as JSON text. What Python cannot read of it is kept as text: a number of 5,000 digits, for one."""
-    if not isinstance(event, str):
-        return _jsonable(event)
-    try:
-        return json.loads(event, parse_constant=str, parse_float=_number)
-    except (ValueError, RecursionError):
-        return {c.CORRUPT: event}
-
-
-def _number(text: str) -> float | str:
-    """JSON has no infinity, which a number like 1e999 would become."""
-    number = float(text)
-    return number if math.isfinite(number) else text
-
-
-def _instant(us: object) -> str | None:
-    return format_instant(us) if isinstance(us, int) else None
-
-
-def _jsonable(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _jsonable(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, (dt.datetime, dt.date, dt.time)):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, bytes):
-        return value.hex()
-    return value

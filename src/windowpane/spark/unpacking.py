@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
-from windowpane.core import side
+from windowpane.core import side, side_records
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.rows import int64s
 from windowpane.core.shortening import shortened
@@ -90,13 +90,13 @@ class SideRecords:
                     yield pa.RecordBatch.from_arrays([pa.array(self._texts(frame.batch), pa.string())], ["value"])
 
     def _texts(self, batch: pa.RecordBatch) -> list[str]:
-        batch = side.readable(batch)
+        batch = side_records.readable(batch)
         parts = (
             side.shown_details(batch.filter(pc.equal(batch.column("kind"), kind)), originals=kind in self.originals)
             for kind in self.kinds
         )
-        records = (record for part in parts for record in side.to_records(part, self.plan_id, self.transform))
-        return self.fitted(side.record_text(self._trimmed(record)) for record in records)
+        records = (record for part in parts for record in side_records.to_records(part, self.plan_id, self.transform))
+        return self.fitted(side_records.record_text(self._trimmed(record)) for record in records)
 
     def fitted(self, texts: Iterable[str]) -> list[str]:
         """Records that are not too long."""
@@ -114,7 +114,9 @@ class SideRecords:
             watermark_us=watermark_us,
             detail=pa.array(details, pa.string()),
         )
-        return [side.record_text(record) for record in side.to_records(batch, self.plan_id, self.transform)]
+        return [
+            side_records.record_text(record) for record in side_records.to_records(batch, self.plan_id, self.transform)
+        ]
 
     def _trimmed(self, record: dict[str, object]) -> dict[str, object]:
         return record if record["kind"] in self.originals else record | {"original_event": None}

@@ -14,7 +14,7 @@ from itertools import chain
 import pyarrow as pa
 
 from windowpane.config import parse_options, parse_stream, parse_table, parse_transform
-from windowpane.core import blob, side
+from windowpane.core import blob, side_records
 from windowpane.core.accounting import Accounting
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.operators.intake import Intake
@@ -246,7 +246,7 @@ class Harness:
         records = [
             record
             for batch in side_batches
-            for record in side.to_records(batch, self.plan.plan_id, self.plan.transform)
+            for record in side_records.to_records(batch, self.plan.plan_id, self.plan.transform)
         ]
         whole = pa.concat_tables(tables) if tables else None
         return Step(

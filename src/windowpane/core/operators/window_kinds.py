@@ -14,7 +14,8 @@ from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.core.operators.merge_session_aggregation import MergeSessionAggregation
 from windowpane.core.operators.partial_aggregation import PartialAggregation
 from windowpane.core.operators.partial_session_aggregation import PartialSessionAggregation
-from windowpane.core.operators.row_windows import AlignedRowWindow, SessionRowWindow
+from windowpane.core.operators.row_windows import AlignedRowWindow
+from windowpane.core.operators.session_row_window import SessionRowWindow
 from windowpane.core.operators.sessions import SessionPlan
 from windowpane.core.operators.sliding import SlidingAggregation, SlidingWindow
 from windowpane.core.operators.state_window import StateWindow
