@@ -28,7 +28,8 @@ def test_no_other_module_lists_them() -> None:
         f"{path.relative_to(SRC)}:{node.lineno}"
         for path in sorted(SRC.rglob("*.py"))
         if path.name != "outcomes.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if sum(f'"{name}"' in (text := path.read_text(encoding="utf-8")) for name in NAMES) > 3
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict) and len(set(NAMES) & _texts(node)) > 3
     ]
     assert not found

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from windowpane.config import parse_pipeline
+from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.spark.dataflow import worker_scan
 from windowpane.spark.fold_stage import FoldStage
@@ -81,28 +82,30 @@ STREAMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("stream", STREAMS)
-def test_workers_import_no_planner(tmp_path: Path, stream: str) -> None:
-    """What tasks receive, unpickled in a process of its own: it must not import what only the driver needs."""
-    sql = f"SELECT k, sum(v + 1) AS s, first(v) AS a FROM {stream} WHERE v > 0 GROUP BY k, tumblingwindow('ss', 10)"
+def test_workers_import_no_planner(tmp_path: Path) -> None:
+    """What tasks receive, unpickled in another process: it must not import what only the driver needs."""
+    sql = "SELECT k, sum(v + 1) AS s, first(v) AS a FROM {} WHERE v > 0 GROUP BY k, tumblingwindow('ss', 10)"
     pipeline = {
         "streams": STREAMS,
         "options": {"eventtime.enabled": True},
-        "transforms": {"t": {"sql": sql, "sink": "out"}},
+        "transforms": {name: {"sql": sql.format(name), "sink": "out"} for name in STREAMS},
         "sinks": {"out": {"format": "console"}},
     }
-    (plan,) = plan_pipeline(parse_pipeline(pipeline, tmp_path))
-    assert plan.scan is not None
-    scan = worker_scan(plan.scan)
-    stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
     sent = tmp_path / "sent"
-    sent.write_bytes(pickle.dumps((FoldStage(stages, (0,), scan), MergeStage(stages))))
+    sent.write_bytes(pickle.dumps([_stages(plan) for plan in plan_pipeline(parse_pipeline(pipeline, tmp_path))]))
     script = (
         "import pickle, sys, windowpane.spark.ticking\n"
         "from windowpane.evaluation import duckdb_tables\n"
-        f"fold, merge = pickle.load(open({str(sent)!r}, 'rb'))\n"
-        "fold.stages.fold(), fold.stages.merge(), fold.scan.schema\n"
+        f"for fold, _ in pickle.load(open({str(sent)!r}, 'rb')):\n"
+        "    fold.stages.fold(), fold.stages.merge(), fold.scan.schema\n"
         f"print([name for name in {PLANNER} if name in sys.modules])"
     )
     asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert asked.stdout == "[]\n", asked.stderr
+
+
+def _stages(plan: Plan) -> tuple[FoldStage, MergeStage]:
+    assert plan.scan is not None
+    scan = worker_scan(plan.scan)
+    stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
+    return FoldStage(stages, (0,), scan), MergeStage(stages)
