@@ -74,7 +74,7 @@ def plan_query(
     """
     options = options or Options()
     types = registry.extended(options.eventtime.types)
-    context = PlanContext(bound, streams, options, transform or Transform(), types, name)
+    context = PlanContext(bound, streams, options=options, transform=transform or Transform(), types=types, name=name)
     timing = resolve_timing(context)
     check_max_groups(context)
     check_reinjection(context)
@@ -110,7 +110,14 @@ class _Builder:
     def sink(self) -> logical.LogicalSink:
         transform = self.context.transform
         routes = tuple(
-            SideRoute(kind, route.sink, route.include_original, route.rate_limit, route.max_reinjections, route.then)
+            SideRoute(
+                kind,
+                route.sink,
+                include_original=route.include_original,
+                rate_limit=route.rate_limit,
+                max_reinjections=route.max_reinjections,
+                then=route.then,
+            )
             for kind, route in transform.side_output.routes().items()
         )
         return logical.LogicalSink(self.result(), transform.sinks, routes)

@@ -77,9 +77,16 @@ def partition_names(window: Window) -> tuple[str, ...]:
 
 def physical_call(call: AggregateCall) -> PhysicalCall:
     return PhysicalCall(
-        call.name, call.function, argument_names(call), tuple(arg.type for arg in call.args), call.params,
-        call.distinct, filter_name(call) if call.filter else None, call.type, call.describe(),
-    )  # fmt: skip
+        call.name,
+        function=call.function,
+        args=argument_names(call),
+        arg_types=tuple(arg.type for arg in call.args),
+        params=call.params,
+        distinct=call.distinct,
+        filter=filter_name(call) if call.filter else None,
+        type=call.type,
+        text=call.describe(),
+    )
 
 
 def column_use(key: GroupKey) -> ColumnUse:

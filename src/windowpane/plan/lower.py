@@ -52,7 +52,17 @@ class _Clauses:
         rows, node = _part(node, logical.LogicalRows)
         dedupe, node = _part(node, logical.LogicalDedupe)
         _, source = _part(node, logical.LogicalFilter)
-        return cls(projection, limit, sort, having, aggregation, window, rows, dedupe, source)
+        return cls(
+            projection,
+            limit=limit,
+            sort=sort,
+            having=having,
+            aggregation=aggregation,
+            window=window,
+            rows=rows,
+            dedupe=dedupe,
+            source=source,
+        )
 
     @property
     def carried(self) -> tuple[GroupKey, ...]:

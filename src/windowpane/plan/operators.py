@@ -146,7 +146,9 @@ class _Building:
 
 
 def _call(call: PhysicalCall) -> Call:
-    return Call(call.name, call.function, call.args, call.params, call.distinct, call.filter)
+    return Call(
+        call.name, call.function, inputs=call.args, params=call.params, distinct=call.distinct, filter=call.filter
+    )
 
 
 def _policy(emit: Emit) -> EmitPolicy:

@@ -84,7 +84,15 @@ def _plan_transform(
     with _located(config, name, transform):
         bound = bind(transform.query, catalog)
         session = SessionFacts.of(config.spark.spark_config)
-        return plan_query(bound, config.streams, config.options, transform, registry, name=name, session=session)
+        return plan_query(
+            bound,
+            config.streams,
+            options=config.options,
+            transform=transform,
+            registry=registry,
+            name=name,
+            session=session,
+        )
 
 
 @contextmanager

@@ -183,7 +183,7 @@ def _computed(
         raise Refused(f"only Spark knows the type of `{expr.text}`")
     guard = guard_of(expr, dict(types)) if found.fails else None
     reason = None if guard is None else _text(guard, types, session)
-    return Computed(name, found.text, found.type, found.fails, reason, in_words(expr.text))
+    return Computed(name, found.text, type=found.type, fails=found.fails, guard=reason, words=in_words(expr.text))
 
 
 def _text(text: str, types: Mapping[str, str], session: SessionFacts) -> str:

@@ -98,7 +98,8 @@ class _Seen:
         for kind, count in self.counts.items():
             if chosen != "STRING" and kind not in fitting:
                 for (file, line), value in self.places[kind]:
-                    yield Misfit(file, line, column, self.ddl(), json.dumps(value, ensure_ascii=False)[:60]), 0
+                    written = json.dumps(value, ensure_ascii=False)[:60]
+                    yield Misfit(file, line, column=column, type=self.ddl(), value=written), 0
                 yield None, count - len(self.places[kind])
         if chosen in ("ARRAY", "STRUCT"):
             for name, seen in self.fields.items():
@@ -127,7 +128,7 @@ def sample_files(paths: Sequence[Path], rows: int) -> Sample:
             if isinstance(row, dict):
                 seen.add(row, (str(file), line))
             else:
-                broken.append(Misfit(str(file), line, None, None, str(row)[:60]))
+                broken.append(Misfit(str(file), line, column=None, type=None, value=str(row)[:60]))
     if not seen.fields:
         raise ConfigError("NO_ROWS", f"no row can be read from {', '.join(map(str, paths))}", "name a file with rows")
     return _sampled(seen, count, broken)

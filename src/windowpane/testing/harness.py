@@ -119,7 +119,13 @@ class Harness:
             self._columns[name] = source_schema(stream) or ()
         catalog = Catalog(self._columns, {name: self._table(name, table) for name, table in tables.items()})
         bound = bind(sql, catalog)
-        return plan_query(bound, configured, parse_options(dict(options)), parse_transform(dict(transform)), types)
+        return plan_query(
+            bound,
+            configured,
+            options=parse_options(dict(options)),
+            transform=parse_transform(dict(transform)),
+            registry=types,
+        )
 
     def _table(self, name: str, settings: Settings) -> tuple[Column, ...]:
         """Make a static table known to expressions, and give its columns."""
@@ -185,7 +191,11 @@ class Harness:
         """Everything the query remembers, in one blob: the state entries that Spark would store, and more."""
         self._runner.graph.save(self._entries)
         remembered = _Remembered(
-            self.plan.plan_id, self._clock_us, self._arrivals, self._finished, dict(self._inputs.time_sources)
+            self.plan.plan_id,
+            self._clock_us,
+            arrivals=self._arrivals,
+            finished=self._finished,
+            time_sources=dict(self._inputs.time_sources),
         )
         stored = self._entries.merged()
         table = pa.RecordBatch.from_arrays(
@@ -234,7 +244,9 @@ class Harness:
 
     def _pushed(self, rows: RowsLike, stream: str, shard: str) -> Pushed:
         decoded = decode(rows, self._columns[stream])
-        return Pushed(stream, f"{stream}/{shard}", decoded, self._clock_us, self._arrivals)
+        return Pushed(
+            stream, f"{stream}/{shard}", decoded=decoded, clock_us=self._clock_us, first_arrival=self._arrivals
+        )
 
     def _step(self, result: BatchResult) -> Step:
         tables, side_batches = [], list(result.side)
@@ -252,9 +264,9 @@ class Harness:
         return Step(
             as_python(whole) if whole is not None else [],
             records,
-            None if result.watermark_us is None else as_datetime(result.watermark_us),
-            result.accounting,
-            whole,
+            watermark=None if result.watermark_us is None else as_datetime(result.watermark_us),
+            accounting=result.accounting,
+            table=whole,
         )
 
 

@@ -36,7 +36,15 @@ def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
     """`ON` is authoritative: no fallback. A bare column that a stream declares is read as declared."""
     kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get(on.type or "", "timestamp")
     types: dict[str, str | None] = {column.name: column.type for column in context.bound.relation.columns}
-    return TimeStep("sql_override", on.text, kind, on.type, on.columns, "error", guard_of(on, types))
+    return TimeStep(
+        "sql_override",
+        text=on.text,
+        type=kind,
+        column_type=on.type,
+        columns=on.columns,
+        on_failure="error",
+        error=guard_of(on, types),
+    )
 
 
 def _field_chains(context: PlanContext, field: str) -> TimeChains:
@@ -141,7 +149,12 @@ def _column_of(context: PlanContext, ref: StreamRef, name: str, code: str, key: 
 
 def _config_step(origin: Origin, column: Column, kind: str, *, strict: bool) -> TimeStep:
     return TimeStep(
-        origin, quote(column.name), kind, column.type or None, (column.name,), "error" if strict else "next"
+        origin,
+        quote(column.name),
+        type=kind,
+        column_type=column.type or None,
+        columns=(column.name,),
+        on_failure="error" if strict else "next",
     )
 
 

@@ -41,4 +41,4 @@ def _column(step: TimeStep, types: Mapping[str, str]) -> EventTimeColumn:
     if not readable:
         raise Refused(f"event time is {step.text}: {step.type} of {kind or 'an expression'}")
     code = TIME_SOURCES.index(time_source(step))
-    return EventTimeColumn(column, unit_us, step.on_failure == "error", step.type, code)
+    return EventTimeColumn(column, unit_us, strict=step.on_failure == "error", type=step.type, code=code)

@@ -39,9 +39,15 @@ def resolve_timing(context: PlanContext) -> Timing:
     rule, notes = _late_rule(context, lateness_us)
     options = context.options
     return Timing(
-        "event_time", rule, context.releases_in_order, _lag(context), lateness_us,
-        options.max_future_skew_us, options.idle_timeout_us, notes,
-    )  # fmt: skip
+        "event_time",
+        late_rule=rule,
+        ordered=context.releases_in_order,
+        lag_us=_lag(context),
+        allowed_lateness_us=lateness_us,
+        max_future_skew_us=options.max_future_skew_us,
+        idle_timeout_us=options.idle_timeout_us,
+        notes=notes,
+    )
 
 
 def _resolve_mode(context: PlanContext) -> TimeMode:

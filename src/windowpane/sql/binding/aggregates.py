@@ -63,7 +63,7 @@ def read_call(source: SourceText, node: exp.Expr) -> CallSyntax:
     params = tuple(_literal(source, function, arg) for arg in args[columns:])
     if skip_nulls is not None:
         params = _about_nulls(source, function, call, params, skip=skip_nulls)
-    return CallSyntax(function, node, tuple(args[:columns]), params, distinct, filter_)
+    return CallSyntax(function, node, args=tuple(args[:columns]), params=params, distinct=distinct, filter=filter_)
 
 
 def _unwrap(node: exp.Expr) -> tuple[exp.Expr | None, bool | None, exp.Anonymous]:

@@ -61,7 +61,9 @@ class _Binder:
         check_structure(stmt, kind, self._first_aggregate(projections))
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
         nodes += stmt.window.partition_by if stmt.window else ()
-        results = _Results(self, projections, OutputBinder(self.source, self.rows, kind, keys, tuple(nodes)))
+        results = _Results(
+            self, projections, OutputBinder(self.source, self.rows, kind=kind, keys=keys, key_nodes=tuple(nodes))
+        )
         outputs, having, order_by = results.outputs(), results.having(), results.order_by()
         query = BoundQuery(
             text=self.source.sql,

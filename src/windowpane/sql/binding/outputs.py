@@ -89,7 +89,17 @@ class OutputBinder:
         filter_ = self._filter(call)
         kind = result_type(self.source, call, [arg.type for arg in args], span)
         name = f"_a{len(self.aggregates)}"
-        self.aggregates.append(AggregateCall(name, call.function.name, args, call.params, call.distinct, filter_, kind))
+        self.aggregates.append(
+            AggregateCall(
+                name,
+                function=call.function.name,
+                args=args,
+                params=call.params,
+                distinct=call.distinct,
+                filter=filter_,
+                type=kind,
+            )
+        )
         self.types[name] = kind
         return name_node(name, like=node)
 

@@ -48,7 +48,14 @@ def bind_relation(source: SourceText, from_: exp.Expr, joins: Sequence[exp.Join]
             renamed += [(side.names[low].name, side.alias, name) for low, name in own
                         if low in side.names and side.names[low].name != name]  # fmt: skip
     scope = Scope(source, tuple(sources))
-    relation = Relation(base.streams, scope.columns, tuple(bound), base.branches, base.alias, tuple(renamed))
+    relation = Relation(
+        base.streams,
+        scope.columns,
+        joins=tuple(bound),
+        branches=base.branches,
+        alias=base.alias,
+        renamed=tuple(renamed),
+    )
     return BoundRelation(relation, scope, tuple(visible))
 
 
@@ -141,7 +148,7 @@ def _table_source(table: StreamRef, using: Sequence[str], taken: set[str], *, op
         name = f"{table.alias}__{column.name}" if low in taken or opened else column.name
         names[low] = Column(name, column.type)
     spelled = {column.name.lower(): column.name for column in table.columns if column.name.lower() not in shared}
-    return Source(table.alias, names, table.open, f"{table.alias}__", spelled)
+    return Source(table.alias, names, open=table.open, prefix=f"{table.alias}__", spelled=spelled)
 
 
 def _bind_join(
@@ -163,7 +170,7 @@ def _bind_join(
         text += f" USING ({', '.join(_identifier(name) for name in using)})"
     elif on is not None:
         text += f" ON {_on_text(source, on, scope)}"
-    return StaticJoin(table.name, table.alias, table.columns, text, using)
+    return StaticJoin(table.name, table.alias, columns=table.columns, text=text, using_columns=using)
 
 
 def _on_text(source: SourceText, on: exp.Expr, scope: Scope) -> str:

@@ -33,7 +33,11 @@ def bind_union(source: SourceText, subquery: exp.Subquery, find_stream: FindStre
     )
     columns = tuple(Column(name, expr.type or "") for name, expr in projections[0])
     return Relation(
-        tuple(branch.stream for branch in bound), columns, (), bound, alias.name if alias is not None else ""
+        tuple(branch.stream for branch in bound),
+        columns,
+        joins=(),
+        branches=bound,
+        alias=alias.name if alias is not None else "",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -38,9 +38,13 @@ class _Form:
     def of(cls, kind: type[WindowSpec]) -> _Form:
         parts = kind.parts
         return cls(
-            kind.kind.upper(), kind.clause_form(), kind.required(), tuple(part.name for part in parts),
-            tuple(part.name for part in parts if part.zero), tuple(part.name for part in parts if part.signed),
-        )  # fmt: skip
+            kind.kind.upper(),
+            kind.clause_form(),
+            required=kind.required(),
+            allowed=tuple(part.name for part in parts),
+            zero=tuple(part.name for part in parts if part.zero),
+            signed=tuple(part.name for part in parts if part.signed),
+        )
 
 
 _LAG = ("LAG", "ALLOWED LATENESS")
@@ -110,7 +114,7 @@ def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token
     expression = parse_expression(rest[1:], source.sql)
     if expression is not None:
         refuse_unread(source, expression)
-    return WindowSyntax(window.spec, window.spelling, window.span, expression, window.partition_by, window.when)
+    return replace(window, on=expression)
 
 
 def _only_one_on(source: SourceText, tokens: list[Token]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -222,6 +222,4 @@ def over(source: SourceText, window: WindowSyntax, node: exp.Window) -> WindowSy
         )
     if when is None and not partition:
         raise source.error("BAD_OVER", "OVER () is empty", "write OVER (PARTITION BY k) or leave it out", at=node)
-    return WindowSyntax(
-        window.spec, window.spelling, source.span(node), window.on, partition, when, window.open, window.emit
-    )
+    return replace(window, span=source.span(node), partition_by=partition, when=when)

@@ -35,12 +35,12 @@ def compare(golden: Golden, run: Run) -> list[Difference]:
     if run.refused is not None or wanted is not None:
         lines = _error_lines(wanted, run.refused)
         line = golden.query_place.first
-        return [Difference(None, "error", line, "query", lines)] if lines else []
+        return [Difference(None, "error", line=line, title="query", lines=lines)] if lines else []
     found: list[Difference] = []
     for index, (step, got) in enumerate(zip(golden.steps, run.steps, strict=True)):
         judged = _replayed(run.steps[index - 1], got) if step.verb == "replay" else compare_step(step, got)
         found += [
-            Difference(index, subject, step.place.first, f"{step.describe()}: {subject}", lines)
+            Difference(index, subject, line=step.place.first, title=f"{step.describe()}: {subject}", lines=lines)
             for subject, lines in judged.items()
         ]
     return found
