@@ -1,4 +1,4 @@
-"""The merge stage, run by transformWithState once per shard: merges what was sent, moves time, closes windows."""
+"""The merge stage, which transformWithState runs once per shard: merges partials, moves time and closes windows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MergeStage(StatefulProcessor):
 
 
 class Shard:
-    """The merge operators of one shard for one micro-batch, taken up from their state entries."""
+    """The merge operators of one shard for one micro-batch, with the state of the previous one."""
 
     def __init__(self, stages: Stages, entries: EntryMap) -> None:
         self._graph = stages.merge()
@@ -71,7 +71,7 @@ class Shard:
         return self.outputs()
 
     def take(self, payloads: Iterable[bytes]) -> None:
-        """Work off what was sent."""
+        """Process the messages of the fold stage."""
         frames, self._counts, self._clock_us, self._tallies = self._unpacked(payloads)
         self._finish([*frames, BatchEnd()])
 
@@ -82,7 +82,7 @@ class Shard:
         return self.outputs()
 
     def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
-        """The report, and results and side rows where there are any. `spent`: further tallies."""
+        """The report, results and side rows. `spent`: more tallies."""
         results = [frame for frame in self._given if isinstance(frame, Emissions) and frame.batch.num_rows]
         side_rows = [frame for frame in self._given if isinstance(frame, SideRows) and frame.batch.num_rows]
         report = ShardReport.of(
@@ -116,7 +116,7 @@ class Shard:
         self._graph.save(self._entries)
 
     def _crossing(self, frame: Emissions) -> Emissions:
-        """Bytes are what a result costs from here on."""
+        """Without the columns that nothing behind the merge stage uses."""
         return frame if self._result_columns is None else Emissions(frame.batch.select(list(self._result_columns)))
 
 

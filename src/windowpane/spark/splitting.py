@@ -1,7 +1,7 @@
 """On the driver: the graph of a plan's operators, cut at the shuffle into fold stage and merge stage.
 
-The fold stage folds rows where it can. For that it must know the watermark before the micro-batch, which only our own
-sinks feed back; without feedback rows travel as they are and the merge stage does all the judging.
+The fold stage folds rows if it knows the watermark before the micro-batch. Only a pipeline feeds it back; without
+feedback, rows are sent as they are, and the merge stage decides which are late.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) ->
 
 
 def _pickled(graph: Graph) -> bytes:
-    """Operators and accumulators by reference, a user's own aggregate by value."""
+    """Operators and accumulators by reference, user aggregates by value."""
     try:
         return pickle.dumps(graph)
     except Exception:  # noqa: BLE001  # a class of __main__ or a lambda: cloudpickle takes it along

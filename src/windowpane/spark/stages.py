@@ -1,6 +1,6 @@
-"""The two Python stages as the workers see them: operators of the core, and how rows find their shard.
+"""The two Python stages as workers run them: graphs of operators, and the routing of rows to shards.
 
-Workers import this module, and with it the core alone: neither planner nor SQL, which would make them slow to start.
+Workers import this module and the core, but neither planner nor SQL, so that they start fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windowpane.core.rows import flags, select, take
 
 @dataclass(frozen=True)
 class Stages:
-    """What both stages are made of. Travels to the workers; operators are taken out fresh for every task."""
+    """Both stages of a query, sent to the workers. Each task unpickles operators of its own."""
 
     fold_template: bytes
     merge_template: bytes
@@ -31,22 +31,22 @@ class Stages:
     stream: str
     """Name of the only stream, for sources of one partition."""
     route_by: tuple[str, ...]
-    """Columns whose values decide on the shard; none: everything lives in shard 0."""
+    """Columns whose values determine the shard. Without any, all rows go to shard 0."""
     shards: int
     feedback: bool
-    """The host tells tasks the watermark of the batch before."""
+    """The driver sends the watermark of the previous batch to the tasks."""
     time_source: str | None = None
-    """Where all rows have their time from; None: each row says so itself."""
+    """The source of all event times; None if a column names it for each row."""
     clock_fallback: bool = False
-    """A row without a time has that of the micro-batch."""
+    """Rows without a time get that of the micro-batch."""
     broadcast: bool = False
-    """Every shard hears of every row that triggers a sliding window."""
+    """All rows that trigger a sliding window are announced to every shard."""
     result_columns: tuple[str, ...] | None = None
-    """Columns of the emissions that leave the merge stage; None: all of them."""
+    """Columns of the results that leave the merge stage; None for all."""
     arrival_states: tuple[str, ...] = ()
-    """State columns of partial accumulators that keep arrival numbers."""
+    """State columns of partial accumulators that contain arrival numbers."""
     ordered: bool = True
-    """Something depends on the order of rows: rows are numbered by the files they are from."""
+    """Results depend on the order of rows, so that rows are numbered in the order of their files."""
 
     def fold(self) -> Graph:
         """Operators before the shuffle; they hold no state between micro-batches."""
@@ -59,7 +59,7 @@ class Stages:
         return graph
 
     def complete_rows(self, batch: pa.RecordBatch, first_arrival: int) -> pa.RecordBatch:
-        """A batch as Spark gives it, with the columns that operators expect and Spark need not send."""
+        """A batch from Spark with the columns that operators expect and Spark does not send."""
         count = batch.num_rows
         columns = {name: batch.column(name) for name in batch.schema.names}
         columns[c.ARRIVAL] = pa.array(first_arrival + np.arange(count, dtype=np.int64))
@@ -70,7 +70,7 @@ class Stages:
         return pa.RecordBatch.from_pydict(columns)
 
     def route(self, frames: Iterable[Frame], home: int) -> list[list[Frame]]:
-        """Frames by shard: data where its keys live, side rows to `home`, progress and broadcast triggers to all."""
+        """Frames by shard: data by its keys, side rows to `home`, progress and announced triggers to all."""
         routed: list[list[Frame]] = [[] for _ in range(self.shards)]
         for frame in frames:
             match frame:
@@ -86,7 +86,7 @@ class Stages:
         return routed
 
     def route_portions(self, portions: Iterable[Portion], home: int) -> list[list[Portion]]:
-        """Portions by shard: every shard is told of all of them, with its own frames."""
+        """Portions by shard. Every shard gets all portions, each with only the frames of that shard."""
         routed: list[list[Portion]] = [[] for _ in range(self.shards)]
         for portion in portions:
             for shard, frames in enumerate(self.route(portion.frames, home)):

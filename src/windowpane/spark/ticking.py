@@ -1,8 +1,7 @@
-"""Time that passes without input: a source of its own that ticks, for plans in which something waits for the clock.
+"""A source that ticks, for plans that depend on the clock: time passes without input.
 
-Spark's timers are not enough. With them Spark runs micro-batches without input, but not after a restart until the
-first input comes, so that a deadline that has passed would wait. A tick is input: it is in the offset log like any
-other, wakes every shard with the timestamp that Spark has recorded for the batch, and is replayed with it.
+Spark's timers are not sufficient: after a restart, Spark runs no micro-batch for them until there is input. A tick is
+input. It is in the offset log, tells every shard the timestamp that Spark recorded for the batch, and is replayed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ORIGIN = -1
-"""Where a tick says it comes from; tasks of the source count from 0."""
+"""The origin of ticks. Tasks of the source count from 0."""
 
 
 def ticking(spark: SparkSession, stage: TickStage, now: str) -> DataFrame:
@@ -34,7 +33,7 @@ def ticking(spark: SparkSession, stage: TickStage, now: str) -> DataFrame:
 
 @dataclass(frozen=True)
 class TickStage:
-    """Picklable: mapInArrow calls `run` in a worker. Says the time to all shards, and nothing else."""
+    """Picklable: mapInArrow calls `run` in a worker. Sends the time to all shards, and nothing else."""
 
     shard_ids: tuple[int, ...]
     feedback: bool

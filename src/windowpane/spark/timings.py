@@ -1,4 +1,4 @@
-"""Where the time of a micro-batch goes, measured where it is spent: microseconds by name, among the tasks' tallies."""
+"""How long the parts of a micro-batch take: microseconds by name, among the tallies of the tasks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 SPENT = "spent."
-"""In front of the names of such tallies."""
+"""Prefix of the names of such tallies."""
 SOURCE, FOLD, PACK, MERGE, STATE_CALLS = "source", "fold", "pack", "merge", "state"
 
 
 @contextmanager
 def timed(spent: Counter[str], name: str) -> Iterator[None]:
-    """Adds the time of what is done within."""
+    """Adds the duration of the block."""
     began = time.perf_counter_ns()
     try:
         yield
@@ -26,7 +26,7 @@ def timed(spent: Counter[str], name: str) -> Iterator[None]:
 
 
 def timed_items(items: Iterator[Item], spent: Counter[str], name: str) -> Iterator[Item]:
-    """The items, adding the time that each takes to come."""
+    """The items, adding the time that it takes to get each."""
     while True:
         with timed(spent, name):
             item = next(items, None)
