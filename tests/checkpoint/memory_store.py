@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
+from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.store import unwritable
 
 
@@ -20,6 +22,12 @@ class MemoryStore:
 
     def address(self, name: str = "") -> str:
         return f"{self.root}/{name}" if name else self.root
+
+    def spark_path(self, name: str = "") -> str:
+        return self.address(name)
+
+    def make_folder(self, name: str) -> None:
+        pass
 
     def below(self, name: str) -> Self:
         return type(self)(self.address(name), self.objects, self.leases, self.lock)
@@ -70,6 +78,24 @@ class MemoryStore:
 
     def lease(self, name: str) -> MemoryLease:
         return MemoryLease(self, self.address(name))
+
+
+class SparkOnDisk(MemoryStore):
+    """Keeps everything in memory but the folders that Spark itself reads and writes, which are below `root`."""
+
+    def below(self, name: str) -> Any:
+        if name in ("spark", "reinject"):
+            return FolderStore(Path(self.address(name)))
+        return super().below(name)
+
+    def spark_path(self, name: str = "") -> str:
+        assert name == "spark"
+        return str((Path(self.root) / name).resolve())
+
+    def clear(self, name: str) -> None:
+        if name == "reinject":
+            FolderStore(Path(self.root)).clear(name)
+        super().clear(name)
 
 
 @dataclass

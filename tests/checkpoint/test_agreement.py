@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from windowpane import durable
 from windowpane.checkpoint.agreement import check_agreement
+from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     (spark / "metadata").write_text('{"id":"4b1c"}')
     (tmp_path / "plan.json").write_text('{"format": 1, "plan_id": "p", "sql": "SELECT", "shards": 2}')
     for number in range(3):
-        Ledger(tmp_path / "ledger").write(entry(number))
+        Ledger(FolderStore(tmp_path / "ledger")).write(entry(number))
         (spark / "offsets" / str(number)).write_text(f'v1\n{{"batchTimestampMs":5}}\n{{"logOffset":{number}}}\n-')
         (spark / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
         (spark / "sources" / "0" / str(number)).write_text(f'v1\n{{"path":"f","timestamp":1,"batchId":{number}}}')
@@ -40,9 +40,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def check(folder: Path) -> None:
-    checkpoint = Checkpoint(folder)
-    check_agreement(Path(checkpoint.spark), checkpoint.ledger, folder / "plan.json")
-    checkpoint.described()
+    checkpoint = Checkpoint(FolderStore(folder))
+    check_agreement(checkpoint.log, checkpoint.ledger, checkpoint.plan)
+    checkpoint.record()
 
 
 def test_what_a_run_leaves_is_taken(folder: Path) -> None:
@@ -117,7 +117,7 @@ def test_an_entry_of_another_shape_is_refused(folder: Path, change: dict[str, ob
     path = folder / "ledger" / "000000000002.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(StateError, match=r"000000000002\.json is damaged"):
-        Checkpoint(folder).ledger.read(2)
+        Checkpoint(FolderStore(folder)).ledger.read(2)
 
 
 def test_files_are_synced_with_their_folder_and_take_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_files_are_synced_with_their_folder_and_take_its_mode(tmp_path: Path, mo
 
     monkeypatch.setattr(os, "fsync", fsync)
     tmp_path.chmod(0o700)
-    Ledger(tmp_path / "ledger").write(entry(0))
+    Ledger(FolderStore(tmp_path / "ledger")).write(entry(0))
     written = tmp_path / "ledger" / "000000000000.json"
     assert [Path(path).name.partition(".json")[0].lstrip(".") for path in synced] == [
         tmp_path.name,
@@ -146,6 +146,6 @@ def test_a_full_disk_is_one_error_and_leaves_no_draft(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StateError, match=r"plan\.json: No space left on device") as refused:
-        durable.write_whole(tmp_path / "plan.json", "{}")
+        FolderStore(tmp_path).replace("plan.json", b"{}")
     assert refused.value.code == "STATE"
     assert not list(tmp_path.iterdir())

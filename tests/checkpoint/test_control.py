@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from windowpane.checkpoint.control import REQUEST_FILE, Requests, ask
+from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.status import read_status
-from windowpane.checkpoint.transform import RunLock
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.status import StatusFile
 from windowpane.errors import StateError
 from windowpane.runtime.status import RATE_SECONDS, Board
 
@@ -33,14 +34,14 @@ class FakeClock:
 
 
 def test_only_one_process_runs_on_a_checkpoint(tmp_path: Path) -> None:
-    lock = RunLock(tmp_path)
+    lock = RunLock(FolderStore(tmp_path))
     lock.acquire()
     with pytest.raises(StateError) as refused:
-        RunLock(tmp_path).acquire()
+        RunLock(FolderStore(tmp_path)).acquire()
     assert refused.value.code == "CHECKPOINT_IN_USE"
-    assert RunLock(tmp_path).held()
+    assert RunLock(FolderStore(tmp_path)).held()
     lock.release()
-    assert not RunLock(tmp_path).held()
+    assert not RunLock(FolderStore(tmp_path)).held()
     lock.acquire()
     lock.release()
 
@@ -50,14 +51,14 @@ def test_asking_whether_it_runs_does_not_keep_a_start_out(tmp_path: Path) -> Non
 
     def keep_asking() -> None:
         while not stop.is_set():
-            RunLock(tmp_path).held()
+            RunLock(FolderStore(tmp_path)).held()
             time.sleep(0.001)
 
     asking = threading.Thread(target=keep_asking)
     asking.start()
     try:
         for _ in range(50):
-            lock = RunLock(tmp_path)
+            lock = RunLock(FolderStore(tmp_path))
             lock.acquire()
             lock.release()
     finally:
@@ -66,9 +67,9 @@ def test_asking_whether_it_runs_does_not_keep_a_start_out(tmp_path: Path) -> Non
 
 
 def test_a_request_reaches_the_pipeline_once(tmp_path: Path) -> None:
-    lock, board = RunLock(tmp_path), Board(tmp_path, "pipeline.toml")
+    lock, board = RunLock(FolderStore(tmp_path)), Board(FolderStore(tmp_path), "pipeline.toml")
     lock.acquire()
-    requests = Requests(tmp_path)
+    requests = Requests(FolderStore(tmp_path))
     seen: list[str | None] = []
 
     def run() -> None:
@@ -82,29 +83,29 @@ def test_a_request_reaches_the_pipeline_once(tmp_path: Path) -> None:
 
     runner = threading.Thread(target=run)
     runner.start()
-    assert ask(tmp_path, "drain", timeout=10) == "finished"
+    assert ask(FolderStore(tmp_path), "drain", timeout=10) == "finished"
     runner.join()
     assert seen == ["drain", None]
 
 
 def test_a_request_when_nothing_runs(tmp_path: Path) -> None:
     with pytest.raises(StateError) as refused:
-        ask(tmp_path, "stop", timeout=1)
+        ask(FolderStore(tmp_path), "stop", timeout=1)
     assert refused.value.code == "NOT_RUNNING"
 
 
 def test_a_pipeline_that_does_not_answer(tmp_path: Path) -> None:
-    lock = RunLock(tmp_path)
+    lock = RunLock(FolderStore(tmp_path))
     lock.acquire()
     with pytest.raises(StateError) as refused:
-        ask(tmp_path, "stop", timeout=0.2)
+        ask(FolderStore(tmp_path), "stop", timeout=0.2)
     assert refused.value.code == "NO_ANSWER"
     lock.release()
 
 
 def test_a_start_forgets_requests_to_the_run_before_and_ones_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / REQUEST_FILE).write_text('{"request": "drain"}', encoding="utf-8")
-    requests = Requests(tmp_path)
+    requests = Requests(FolderStore(tmp_path))
     requests.forget()
     assert requests.take() is None
     for text in ("{", "[]", '{"request": "dance"}'):
@@ -114,11 +115,11 @@ def test_a_start_forgets_requests_to_the_run_before_and_ones_it_cannot_read(tmp_
 
 
 def test_the_status_file_follows_every_batch(tmp_path: Path) -> None:
-    board = Board(tmp_path, "pipeline.toml")
+    board = Board(FolderStore(tmp_path), "pipeline.toml")
     board.begin("hot", None)
     board.become("running")
     board.note("hot", entry(7))
-    status = read_status(tmp_path)
+    status = StatusFile(FolderStore(tmp_path)).read()
     assert status is not None
     assert status["state"] == "running"
     hot = status["transforms"]["hot"]
@@ -128,7 +129,7 @@ def test_the_status_file_follows_every_batch(tmp_path: Path) -> None:
 
 def test_the_status_is_written_again_after_a_while(tmp_path: Path) -> None:
     clock = FakeClock()
-    board = Board(tmp_path, None, clock)
+    board = Board(FolderStore(tmp_path), None, clock)
     board.become("running")
     written = json.loads((tmp_path / "status.json").read_text())["updated_us"]
     board.refresh()
@@ -140,7 +141,7 @@ def test_the_status_is_written_again_after_a_while(tmp_path: Path) -> None:
 
 def test_rows_per_second_forget_what_is_long_ago(tmp_path: Path) -> None:
     clock = FakeClock()
-    board = Board(tmp_path, None, clock)
+    board = Board(FolderStore(tmp_path), None, clock)
     board.begin("hot", None)
     clock.now += 2
     board.note("hot", entry(0, rows=100))
@@ -152,6 +153,6 @@ def test_rows_per_second_forget_what_is_long_ago(tmp_path: Path) -> None:
 def test_a_broken_status_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text("{", encoding="utf-8")
     with pytest.raises(StateError) as broken:
-        read_status(tmp_path)
+        StatusFile(FolderStore(tmp_path)).read()
     assert broken.value.code == "CHECKPOINT_CORRUPT"
     assert "status.json" in broken.value.message

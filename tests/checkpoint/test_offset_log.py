@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from windowpane.checkpoint.offset_log import batch_files
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.offset_log import OffsetLog
 
 
 def plan(folder: Path, batch_id: int, *offsets: object) -> None:
@@ -27,5 +28,6 @@ def test_the_log_of_files_is_read_after_it_was_made_compact(tmp_path: Path) -> N
     log(tmp_path, 0, "9.compact", {f"file:///in/{batch}.json": batch for batch in range(10)})
     for batch in (4, 5, 8, 9):
         plan(tmp_path, batch, {"logOffset": batch}, 17)
-    assert batch_files(tmp_path, 9) == ["file:///in/9.json"]
-    assert batch_files(tmp_path, 5) == ["file:///in/5.json"], "its own file is gone"
+    log_of_query = OffsetLog(FolderStore(tmp_path))
+    assert log_of_query.batch_files(9) == ["file:///in/9.json"]
+    assert log_of_query.batch_files(5) == ["file:///in/5.json"], "its own file is gone"

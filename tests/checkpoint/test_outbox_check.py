@@ -8,67 +8,72 @@ from pathlib import Path
 import pytest
 
 from tests.checkpoint.test_agreement import entry
+from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Ledger
-from windowpane.checkpoint.outbox import COUNT_FILE, Outbox, Waiting
+from windowpane.checkpoint.outbox import COUNT_FILE, Outbox, PendingBatch
 from windowpane.checkpoint.outbox_check import check_outbox
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
 
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Outbox:
     """Batches 0 to 3 put rows into the outbox, 2, 3, none and 1 of them; those of batch 0 are delivered."""
-    outbox = Outbox(tmp_path / "outbox" / "dlq")
+    outbox = Outbox(FolderStore(tmp_path / "outbox" / "dlq"))
     for number, rows in enumerate((2, 3, 0, 1)):
         if rows:
-            outbox.put(Waiting(number, [], ["{}"] * rows))
+            outbox.put(PendingBatch(number, [], ["{}"] * rows))
         if number == 0:
             outbox.note_delivered(0, rows)
-        Ledger(tmp_path / "ledger").write(replace(entry(number), outbox={"dlq": outbox.handed_over(number) or 0}))
+        Ledger(FolderStore(tmp_path / "ledger")).write(
+            replace(entry(number), outbox={"dlq": outbox.handed_over(number) or 0})
+        )
     return outbox
 
 
 def look(folder: Path, committed: int = 3) -> None:
-    check_outbox(Ledger(folder / "ledger"), folder / "outbox", committed)
+    checkpoint = Checkpoint(FolderStore(folder))
+    check_outbox(checkpoint.ledger, checkpoint.outbox, committed)
 
 
 def test_rows_of_the_outbox_may_be_delivered_set_aside_or_come_again(tmp_path: Path, outbox: Outbox) -> None:
     look(tmp_path)
     look(tmp_path, committed=2)
     outbox.set_aside(1, 3)
-    next(outbox.folder.glob("*.damaged")).unlink()
+    next(Path(outbox.address()).glob("*.damaged")).unlink()
     look(tmp_path)
     outbox.note_delivered(3, 1)
     look(tmp_path)
     look(tmp_path, committed=2)
-    outbox.put(Waiting(3, [], ["{}"]))
+    outbox.put(PendingBatch(3, [], ["{}"]))
     assert outbox.handed_over(3) == 6
     look(tmp_path)
 
 
 def test_a_delivery_that_was_cut_short_is_counted_once(tmp_path: Path, outbox: Outbox) -> None:
-    kept = outbox.path(1, 3).read_bytes()
+    kept = Path(outbox.address_of(1, 3)).read_bytes()
     outbox.note_delivered(1, 3)
-    outbox.path(1, 3).write_bytes(kept)
+    Path(outbox.address_of(1, 3)).write_bytes(kept)
     look(tmp_path)
 
 
 @pytest.mark.parametrize(("number", "rows"), [(1, 3), (3, 1)])
 def test_a_file_that_is_gone_from_the_outbox_is_named(tmp_path: Path, outbox: Outbox, number: int, rows: int) -> None:
-    outbox.path(number, rows).unlink()
+    Path(outbox.address_of(number, rows)).unlink()
     with pytest.raises(StateError, match=r"ledger has 6 side rows for sink `dlq`, and . are delivered or wait") as gone:
         look(tmp_path)
     assert gone.value.code == "CHECKPOINT_CORRUPT"
-    assert f"{outbox.path(number, rows)} is damaged: it is gone" in gone.value.message
-    (outbox.folder / COUNT_FILE).write_text(f'{{"rows": 2, "batch_id": 0, "lost": {rows}}}')
+    assert f"{outbox.address_of(number, rows)} is damaged: it is gone" in gone.value.message
+    Path(outbox.address(COUNT_FILE)).write_text(f'{{"rows": 2, "batch_id": 0, "lost": {rows}}}')
     look(tmp_path)  # as the hint says
 
 
 def test_a_count_of_deliveries_that_is_gone_is_noticed(tmp_path: Path, outbox: Outbox) -> None:
-    (outbox.folder / COUNT_FILE).unlink()
+    Path(outbox.address(COUNT_FILE)).unlink()
     with pytest.raises(StateError, match="and 4 are delivered or wait"):
         look(tmp_path)
 
 
 def test_ledgers_of_earlier_versions_say_nothing_of_the_outbox(tmp_path: Path) -> None:
-    Ledger(tmp_path / "ledger").write(entry(3))
+    Ledger(FolderStore(tmp_path / "ledger")).write(entry(3))
     look(tmp_path)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.checkpoint.test_agreement import as_folder, entry
+from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Ledger
-from windowpane.checkpoint.reinjection_check import check_waiting
+from windowpane.checkpoint.offset_log import OffsetLog
+from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.errors import StateError
 
 LINE = '{"v":1,"_shard":"s/0","_reinjections":1}\n'
@@ -24,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
         each.mkdir(parents=True)
     for number, (back, waiting) in enumerate(((2, 2), (3, 5), (1, 4))):
         written = replace(entry(number), reinjected={"late": back}, reinjecting=waiting)
-        Ledger(tmp_path / "ledger").write(written)
+        Ledger(FolderStore(tmp_path / "ledger")).write(written)
         (queue / f"{number:012}.json").write_text(LINE * back)
     (spark / "offsets" / "2").write_text('v1\n{"batchTimestampMs":5}\n{"logOffset":9}\n{"logOffset":0}')
     for number in range(2):  # the second is planned for batch 3
@@ -35,7 +37,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def check(folder: Path) -> None:
-    check_waiting(folder / "spark", Ledger(folder / "ledger"), folder / "re inject", 2)
+    store = FolderStore(folder)
+    ReinjectionQueue(store.below("re inject")).check(Ledger(store.below("ledger")), OffsetLog(store.below("spark")), 2)
 
 
 def test_files_that_are_read_may_be_there_or_gone(folder: Path) -> None:

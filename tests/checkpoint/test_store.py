@@ -103,6 +103,17 @@ def test_below_is_the_same_place_by_a_shorter_name(store: Store) -> None:
     assert store.address("q").startswith(store.address())
 
 
+def test_a_folder_for_spark_is_empty_at_first_and_keeps_what_is_in_it(store: Store) -> None:
+    for _ in range(2):
+        store.make_folder("reinject/s")
+        assert store.below("reinject/s").names() == []
+    store.replace("reinject/s/1.json", b"x")
+    store.make_folder("reinject/s")
+    assert store.read("reinject/s/1.json") == b"x"
+    assert store.spark_path("reinject/s/1.json") == f"{store.spark_path()}/reinject/s/1.json"
+    assert store.below("reinject").spark_path("s") == store.spark_path("reinject/s")
+
+
 def test_names_are_those_directly_below(store: Store) -> None:
     for name in ("b", "a", "folder/inside", "folder/deep/er"):
         store.replace(name, b"")

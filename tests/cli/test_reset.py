@@ -12,9 +12,9 @@ import pytest
 from rich.table import Table
 from typer.testing import CliRunner
 
-from windowpane.checkpoint.outbox import Outbox
-from windowpane.checkpoint.resetting import OURS
-from windowpane.checkpoint.transform import Checkpoint, RunLock
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.cli.app import app
 from windowpane.cli.reset import Reset
 from windowpane.config import load_pipeline
@@ -44,10 +44,10 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
     config = load_pipeline(tmp_path / "pipeline.toml")
     for plan in plan_pipeline(config):
-        checkpoint = Checkpoint(tmp_path / "state" / plan.transform)
+        checkpoint = Checkpoint(FolderStore(tmp_path / "state" / plan.transform))
         checkpoint.claim(plan, 1)
         checkpoint.finish(3)
-        (checkpoint.folder / "spark").mkdir()
+        Path(checkpoint.spark).mkdir()
     (tmp_path / "state" / "a" / "mine.txt").write_text("", encoding="utf-8")
     return tmp_path
 
@@ -60,7 +60,7 @@ def windowpane(folder: Path, *args: str) -> tuple[int, str]:
 def test_it_asks_first(folder: Path) -> None:
     code, output = windowpane(folder, "reset")
     assert (code, "[NOT_CONFIRMED]" in output) == (2, True)
-    assert Checkpoint(folder / "state" / "a").finished()
+    assert Checkpoint(FolderStore(folder / "state" / "a")).is_finished()
 
 
 def test_it_removes_what_is_ours_and_says_so(folder: Path) -> None:
@@ -75,12 +75,12 @@ def test_it_removes_what_is_ours_and_says_so(folder: Path) -> None:
 def test_one_transform_and_json(folder: Path) -> None:
     code, output = windowpane(folder, "reset", "--transform", "b", "--yes", "--json")
     assert (code, json.loads(output)["removed"]) == (0, ["b"])
-    assert Checkpoint(folder / "state" / "a").finished()
+    assert Checkpoint(FolderStore(folder / "state" / "a")).is_finished()
     assert windowpane(folder, "reset", "--transform", "c", "--yes")[0] == 1
 
 
 def test_it_refuses_while_a_process_runs(folder: Path) -> None:
-    lock = RunLock(folder / "state")
+    lock = RunLock(FolderStore(folder / "state"))
     lock.acquire()
     code, output = windowpane(folder, "reset", "--yes")
     lock.release()
@@ -88,17 +88,13 @@ def test_it_refuses_while_a_process_runs(folder: Path) -> None:
 
 
 def test_it_tells_of_side_rows_that_would_be_lost(folder: Path) -> None:
-    checkpoint = Checkpoint(folder / "state" / "a")
-    (checkpoint.outbox / "dlq").mkdir(parents=True)
-    (checkpoint.outbox / "dlq" / "000000000001-7.side").write_bytes(b"")
-    assert Outbox(checkpoint.outbox / "dlq").waiting() == {1: 7}
-    assert Reset(folder / "state", {"a": checkpoint}).lines() == [
-        f"a ({checkpoint.folder}): no micro-batch yet, finished, 7 side rows that their sinks have not taken yet"
+    store = FolderStore(folder / "state")
+    checkpoint = Checkpoint(store.below("a"))
+    store.replace("a/outbox/dlq/000000000001-7.side", b"")
+    assert checkpoint.outbox("dlq").pending() == {1: 7}
+    assert Reset(store, {"a": checkpoint}).lines() == [
+        f"a ({checkpoint.address}): no micro-batch yet, finished, 7 side rows that their sinks have not taken yet"
     ]
-
-
-def test_all_that_a_checkpoint_holds_is_known() -> None:
-    assert set(OURS) >= {Path(Checkpoint(Path()).spark).name, "ledger", "outbox", "reinject", "damaged", "plan.json"}
 
 
 @pytest.mark.parametrize("change", ["finished", "other query"])
@@ -118,10 +114,10 @@ def test_refusals_of_a_checkpoint_start_no_spark(folder: Path, change: str) -> N
 
 def test_admitting_writes_nothing(tmp_path: Path, folder: Path) -> None:
     plan = plan_pipeline(load_pipeline(folder / "pipeline.toml"))[0]
-    assert Checkpoint(tmp_path / "new").admit(plan, 4) is None
+    assert Checkpoint(FolderStore(tmp_path / "new")).admit(plan, 4) is None
     assert not (tmp_path / "new").exists()
     with pytest.raises(StateError):
-        Checkpoint(folder / "state" / "a").admit(plan, 1)
+        Checkpoint(FolderStore(folder / "state" / "a")).admit(plan, 1)
 
 
 def test_tables_in_a_pipe_are_whole() -> None:

@@ -10,7 +10,7 @@ import pytest
 from windowpane.config import PipelineConfig, checkpoint_setting, parse_pipeline, parse_sink, parse_stream
 from windowpane.config.secrets import Substitution
 from windowpane.errors import ConfigError
-from windowpane.runtime.location import folder_of_file
+from windowpane.runtime.location import store_of_file
 
 PASSWORD = "hunter2-secret"
 
@@ -134,4 +134,4 @@ def test_where_the_checkpoint_is_needs_no_other_variable(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="`PLACE` is not set"):
         checkpoint_setting(file, {})
     file.write_text('[sinks.a]\noptions = { password = "${NOT_SET}" }\n')
-    assert folder_of_file(file) == tmp_path / "state"
+    assert store_of_file(file).address() == str(tmp_path / "state")

@@ -14,12 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from windowpane.checkpoint.outbox import Outbox, Waiting
-from windowpane.checkpoint.reinjection import Reinjection
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.outbox import Outbox, PendingBatch
+from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
+from windowpane.spark.reinjection import Reinjection
 from windowpane.spark.side_output import SideOutput
 from windowpane.spark.unpacking import SideRecords
 
@@ -51,7 +53,7 @@ def side_rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
     return side_batch(kind, "a reason", rows, clock_us=0, watermark_us=None)
 
 
-def as_batch(waiting: Waiting, max_bytes: int | None) -> SinkBatch:
+def as_batch(waiting: PendingBatch, max_bytes: int | None) -> SinkBatch:
     frame: Any = None
     side_records = replace(SIDE_RECORDS, max_bytes=max_bytes)
     table = pa.table({"value": [*side_records.texts(waiting.batches), *side_records.fitted(waiting.texts)]})
@@ -65,9 +67,9 @@ Make = Callable[..., SideChannel]
 def make(tmp_path: Path) -> Iterator[Make]:
     made: list[SideChannel] = []
 
-    def make(sink: Sink, *, max_waiting: int = 1000, committed: int = 10**9) -> SideChannel:
-        outbox = Outbox(tmp_path / "outbox" / sink.name)
-        channel = SideChannel(sink, SIDE_RECORDS, outbox, as_batch, max_waiting=max_waiting, pauses=(0.01, 0.01, 0.05))
+    def make(sink: Sink, *, max_pending: int = 1000, committed: int = 10**9) -> SideChannel:
+        outbox = Outbox(FolderStore(tmp_path / "outbox" / sink.name))
+        channel = SideChannel(sink, SIDE_RECORDS, outbox, as_batch, max_pending=max_pending, pauses=(0.01, 0.01, 0.05))
         channel.begin(committed)
         made.append(channel)
         return channel
@@ -78,7 +80,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def hand_over(channel: SideChannel, batch_id: int, count: int = 2) -> None:
-    channel.hand_over(Waiting(batch_id, [side_rows("late", count)]))
+    channel.hand_over(PendingBatch(batch_id, [side_rows("late", count)]))
 
 
 def test_batches_arrive_in_order_and_leave_nothing_behind(make: Make) -> None:
@@ -87,8 +89,8 @@ def test_batches_arrive_in_order_and_leave_nothing_behind(make: Make) -> None:
         hand_over(channel, number, number + 1)
     assert channel.settle(10) == 0
     assert sink.taken == [(number, number + 1) for number in range(5)]
-    assert channel.outbox.waiting() == {}
-    assert channel.told() == {"waiting": 0, "delivered": 15, "up": True, "error": None}
+    assert channel.outbox.pending() == {}
+    assert channel.status() == {"waiting": 0, "delivered": 15, "up": True, "error": None}
 
 
 def test_a_sink_that_fails_for_a_while_gets_all_of_it_and_is_told_of_once(
@@ -113,7 +115,7 @@ def test_a_dead_sink_holds_up_nothing_and_the_next_start_delivers(make: Make) ->
         hand_over(dead, number)
     assert dead.settle(10) == 40
     assert time.monotonic() - started < 5
-    assert dead.told()["up"] is False
+    assert dead.status()["up"] is False
     assert dead.undelivered() == 40
     dead.close()
     back = make(sink := Taking())
@@ -143,18 +145,17 @@ def test_a_sink_that_hangs_is_not_waited_for_beyond_the_time_given(make: Make) -
     assert channel.settle(10) == 0
 
 
-def test_at_a_graceful_end_a_dead_sink_is_tried_a_few_times(make: Make, tmp_path: Path) -> None:
+def test_at_a_graceful_end_a_dead_sink_is_tried_a_few_times(make: Make) -> None:
     sink = Taking(failures=10**6)
     channel = make(sink)
     hand_over(channel, 0)
     assert channel.settle(60, tries=4) == 2
     assert 4 <= sink.tries < 10
-    channel.write_rest(tmp_path / "rest.jsonl")
-    assert (tmp_path / "rest.jsonl").read_text().count('"kind": "late"') == 2
+    assert "".join(channel.undelivered_records()).count('"kind": "late"') == 2
 
 
 def test_limits_and_room_are_shared_among_kinds_and_what_is_beyond_is_not_taken(make: Make) -> None:
-    channel = make(Taking(failures=10**6), max_waiting=10)
+    channel = make(Taking(failures=10**6), max_pending=10)
     output = SideOutput({"dlq": channel})
     aside = {"late": 8, "error": 9, "duplicate": 4}
     assert output.allowed(aside, 0) == {"late": 3, "error": 7, "duplicate": 4}, "3 a second, and room for 10"
@@ -173,10 +174,10 @@ def test_limits_and_room_are_shared_among_kinds_and_what_is_beyond_is_not_taken(
 
 
 def test_rows_go_round_with_their_count_until_it_is_enough(tmp_path: Path) -> None:
-    again = Reinjection(tmp_path, "s", {"late": 2}, {"late": 4})
+    again = Reinjection(ReinjectionQueue(FolderStore(tmp_path)), "s", {"late": 2}, {"late": 4})
     counts = pa.array([None, 1, 2, None, None, None], pa.int32())
     rows = [side_rows("late", 6, **{c.REINJECTIONS: counts}), side_rows("error", 2)]
-    parted = again.part(rows, seconds=1)
+    parted = again.split(rows, seconds=1)
     assert parted.counts == {"late": 4}, "the third has gone round twice, the last is beyond the rate"
     assert parted.lines == {
         "s": [
@@ -185,9 +186,9 @@ def test_rows_go_round_with_their_count_until_it_is_enough(tmp_path: Path) -> No
         ]
     }
     assert [batch.num_rows for batch in parted.rows] == [2, 2]
-    again.put(7, parted.lines)
+    again.queue.put(7, parted.lines)
     assert (tmp_path / "s" / "000000000007.json").read_text().count("\n") == 4
-    again.forget_after(6)
+    again.queue.forget_after(6)
     assert not list(tmp_path.glob("s/*"))
 
 
@@ -199,7 +200,7 @@ def test_a_record_that_is_not_utf8_or_no_json_elsewhere_is_delivered_with_what_i
     )  # as a source hands them over, unchecked
     channel = make(sink := Taking())
     rows = side_rows("late", len(odd), **{c.EVENT: events})
-    channel.hand_over(Waiting(0, [rows]))
+    channel.hand_over(PendingBatch(0, [rows]))
     hand_over(channel, 1)
     assert channel.settle(10) == 0
     assert sink.taken == [(0, 5), (1, 2)]
@@ -234,7 +235,7 @@ def test_a_damaged_file_is_set_aside_and_what_is_behind_it_is_delivered(
         back = make(sink := Taking())
         assert back.settle(10) == 0
     assert sink.taken == [(6, 2)]
-    assert back.told()["damaged"] == [f"{path.name}.damaged" for path in files[:6]]
+    assert back.status()["damaged"] == [f"{path.name}.damaged" for path in files[:6]]
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(said) == 6
     assert "000000000000-2.side.damaged" in said[0]
@@ -263,7 +264,7 @@ def test_a_record_that_the_sink_never_takes_is_cut_and_the_queue_goes_on(
 ) -> None:
     channel = make(sink := Strict(max_bytes))
     long = [json.dumps({"v": "x" * 2_000_000}), '{"v":1}']
-    channel.hand_over(Waiting(0, [side_rows("late", 2, **{c.EVENT: long})]))
+    channel.hand_over(PendingBatch(0, [side_rows("late", 2, **{c.EVENT: long})]))
     hand_over(channel, 1)
     assert channel.settle(30) == 0
     assert sink.taken == [(0, 2), (1, 2)]
@@ -279,7 +280,7 @@ def test_a_record_that_the_sink_never_takes_is_cut_and_the_queue_goes_on(
 
 def test_a_sink_that_is_away_gets_whole_records(make: Make) -> None:
     channel = make(sink := Taking(failures=2))
-    channel.hand_over(Waiting(0, [side_rows("late", 1, **{c.EVENT: [json.dumps({"v": "x" * 2_000_000})]})]))
+    channel.hand_over(PendingBatch(0, [side_rows("late", 1, **{c.EVENT: [json.dumps({"v": "x" * 2_000_000})]})]))
     assert channel.settle(30, tries=10) == 0
     assert (sink.tries, sink.taken) == (3, [(0, 1)])
 
@@ -290,8 +291,8 @@ def test_deliveries_are_counted_over_restarts_and_each_batch_once(make: Make) ->
     assert first.settle(10) == 0
     first.close()
     again = make(Taking())
-    assert again.told()["delivered"] == 2
+    assert again.status()["delivered"] == 2
     hand_over(again, 0)  # replayed: it was not committed
     hand_over(again, 1, 3)
     assert again.settle(10) == 0
-    assert again.told()["delivered"] == 5
+    assert again.status()["delivered"] == 5

@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.servers.world import Broker, Database
-from windowpane.checkpoint.outbox import Outbox, Waiting
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.outbox import Outbox, PendingBatch
 from windowpane.connectors.kafka import KafkaSink
 from windowpane.connectors.postgres.sink import PostgresSink
 from windowpane.connectors.sinks import MemorySink, Sink
@@ -24,19 +25,19 @@ from windowpane.spark.unpacking import SideRecords
 pytestmark = [pytest.mark.spark]
 
 LARGE = {"kafka.max.request.size": "5000000"}
-DOCUMENTS = SideRecords("plan", "t", ("late",), ("late",))
+SIDE_RECORDS = SideRecords("plan", "t", ("late",), ("late",))
 
 
 def deliver(spark: SparkSession, folder: Path, sink: Sink, events: list[str]) -> None:
     """Two batches: one of these events, and one behind it."""
-    build = side_batches(spark, "t", lambda: "run", DOCUMENTS, -1)
-    channel = SideChannel(sink, DOCUMENTS, Outbox(folder), build, max_waiting=100, pauses=(0.2,))
+    build = side_batches(spark, "t", SIDE_RECORDS, run_id=lambda: "run", is_unnamed=lambda _batch_id: False)
+    channel = SideChannel(sink, SIDE_RECORDS, Outbox(FolderStore(folder)), build, max_pending=100, pauses=(0.2,))
     channel.begin(10)
     try:
         for batch_id, texts in enumerate((events, ['{"v":"behind"}'])):
             rows = pa.RecordBatch.from_pydict({c.EVENT_TIME: pa.array(range(len(texts)), pa.int64()), c.EVENT: texts})
             batch = side_batch("late", "a reason", rows, clock_us=0, watermark_us=None)
-            channel.hand_over(Waiting(batch_id, [batch]))
+            channel.hand_over(PendingBatch(batch_id, [batch]))
         assert channel.settle(120, tries=3) == 0
     finally:
         channel.close()

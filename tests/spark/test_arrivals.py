@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
+from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
@@ -93,10 +94,10 @@ def test_rows_folded_by_tasks_stand_in_the_order_of_tasks_and_after_older_state(
 def test_numbers_go_on_from_the_ledger_and_above_those_of_earlier_versions(tmp_path: Path) -> None:
     counts = Accounting().as_dict()
     entry = Entry(6, clock_us=0, watermark_us=None, accounting=counts, totals=counts, results=0, arrivals=41)
-    ledger = Ledger(tmp_path)
+    ledger = Ledger(FolderStore(tmp_path))
     ledger.write(entry)
     assert Entry.next_arrival(ledger.read(6), 7) == 41
-    path = ledger.path(6)
+    path = Path(ledger.address(6))
     written = json.loads(path.read_text())
     del written["arrivals"]
     path.write_text(json.dumps(written))

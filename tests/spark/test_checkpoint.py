@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.checkpoint.memory_store import SparkOnDisk
 from tests.spark.jobs import Job, Query, finish
 from tests.spark.test_promises import forget_commit
 from tests.spark.test_queries import LAG, SCHEMA
-from windowpane.runtime import Pipeline
+from windowpane.runtime import Pipeline, pipeline
 
 pytestmark = pytest.mark.spark
 
@@ -54,6 +56,26 @@ def test_checkpoints_keep_each_other_s_files(spark: SparkSession, tmp_path: Path
     assert counted(shared / "results") == 2 * (31 + 10 + 5)
     assert sum(json.loads(line)["kind"] == "late" for line in lines(shared / "aside")) == 3
     assert not [path.name for folder in shared.iterdir() for path in folder.iterdir() if path.name.startswith("_")]
+
+
+def test_everything_but_sparks_own_files_goes_through_the_store(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a store in memory, the disk gets nothing but what Spark itself reads and writes."""
+    routes = {"late": {"sink": "aside"}, "error": {"sink": "reinject", "then": "aside", "include_original": True}}
+    job = Job(tmp_path, replace(COUNTS, transform={"side_output": routes}))
+    bad: list[dict[str, Any]] = [{"ts": None, "k": "no time", "v": 1}, {"ts": 0, "k": "late", "v": 1}]
+    store = SparkOnDisk(str(tmp_path / "state"))
+    monkeypatch.setattr(pipeline, "pipeline_store", lambda _config: store)
+    for batch, drain in ((rows(100, 9), False), (rows(200, 9) + bad, False), (rows(300, 2) + bad, True)):
+        job.feed(batch)
+        job.run(spark, drain=drain)
+        on_disk = {path.relative_to(tmp_path / "state").parts[:2] for path in (tmp_path / "state").rglob("*")}
+        assert {part for _, *parts in on_disk for part in parts} <= {"spark", "reinject"}
+    names = {"/".join(name.split("/")[-2:]) for name in store.objects}
+    assert names >= {"state/status.json", "q/plan.json", "q/finished.json", "ledger/000000000002.json"}
+    assert [name for name in names if name.endswith("delivered.json")]
+    assert sum(row["n"] for row in job.results.rows) == 20
 
 
 def test_a_replay_takes_the_place_of_its_own_files_also_after_an_upgrade(spark: SparkSession, tmp_path: Path) -> None:

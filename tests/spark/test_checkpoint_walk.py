@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.jobs import Job, Query, finish
 from tests.spark.test_queries import LAG, SCHEMA
 from windowpane.checkpoint.control import Requests
-from windowpane.checkpoint.outbox import Outbox
-from windowpane.checkpoint.status import read_status
-from windowpane.checkpoint.transform import RunLock
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.status import StatusFile
 from windowpane.connectors.sinks import CallableSink
 from windowpane.errors import StateError, WindowpaneError
 from windowpane.runtime import Pipeline
@@ -68,19 +67,18 @@ class World:
     def preflight(self) -> None:
         """All that a start and the other commands read of the checkpoint, without Spark."""
         pipeline, plan = self.pipeline, self.pipeline.plans[0]
-        lock = RunLock(self.state)
+        lock = RunLock(pipeline.store)
         lock.acquire()
         try:
-            Requests(self.state).forget()
+            Requests(pipeline.store).forget()
             checkpoint = pipeline.checkpoint(plan)
             checkpoint.claim(plan, pipeline.config.options.shards)
             describe_checkpoint(checkpoint)
             ledger_entries(checkpoint, 1000)
-            read_status(self.state)
-            for folder in checkpoint.outbox.iterdir():
-                outbox = Outbox(folder)
+            StatusFile(pipeline.store).read()
+            for outbox in checkpoint.outboxes().values():
                 outbox.delivered()
-                for batch_id in outbox.waiting():
+                for batch_id in outbox.pending():
                     outbox.read(batch_id)
         finally:
             lock.release()

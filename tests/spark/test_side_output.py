@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.jobs import KINDS, Job, Outcome, Query, assert_same, counted, finish, in_harness, run_together
 from tests.spark.test_queries import LAG, SCHEMA, made_rows
-from windowpane.checkpoint.status import read_status
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.status import StatusFile
 from windowpane.connectors.sinks import CallableSink
 from windowpane.runtime import Pipeline
 
@@ -99,7 +100,7 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
     assert len([text for text in said if "side sink `aside` fails" in text]) == 1
     assert len([text for text in said if "side_output.late is over its limit" in text]) == 1
     assert any("has 6 undelivered rows: they stay in" in text for text in said)
-    status = read_status(tmp_path / "state")
+    status = StatusFile(FolderStore(tmp_path / "state")).read()
     assert status is not None
     assert status["transforms"]["q"]["side_sinks"]["aside"]["waiting"] == 6
     assert status["metrics"] == running.metrics.url

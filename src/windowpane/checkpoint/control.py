@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from pathlib import Path
 from typing import Literal, TypeAlias
 
-from windowpane.checkpoint.status import read_status
-from windowpane.checkpoint.transform import RunLock
-from windowpane.durable import read_object, write_whole, writing
+from windowpane.checkpoint.records import encoded, read_object
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.status import StatusFile
+from windowpane.checkpoint.store import Store
 from windowpane.errors import StateError
 
 Request: TypeAlias = Literal["drain", "stop"]
@@ -19,22 +18,26 @@ _POLL_SECONDS = 0.1
 
 
 class Requests:
-    """The running pipeline's side."""
+    """The requests to one pipeline."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / REQUEST_FILE
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def forget(self) -> None:
-        """Drop what was asked of the run before. To be called as soon as the lock is held: from then on a request is
-        meant for this run, even while it is still starting.
+        """Drop a request to the previous run.
+
+        To be called as soon as the lock is held: from then on, requests are meant for this run, even while it starts.
         """
-        with writing(self._path):
-            self._path.unlink(missing_ok=True)
+        self._store.delete(REQUEST_FILE)
+
+    def put(self, request: Request) -> None:
+        """Ask the running pipeline."""
+        self._store.replace(REQUEST_FILE, encoded({"request": request, "pid": os.getpid()}, indent=None))
 
     def take(self) -> Request | None:
-        """The request that has come, once."""
+        """The request that has arrived, once."""
         try:
-            content = read_object(self._path, {"request": str})
+            content = read_object(self._store, REQUEST_FILE, {"request": str})
         except StateError:
             content = {}
         if content is None:
@@ -44,22 +47,24 @@ class Requests:
         return asked if asked in ("drain", "stop") else None
 
 
-def ask(folder: Path, request: Request, timeout: float) -> str:
-    """Ask the pipeline that runs on `folder`, wait until it has ended, and give the state it ended in."""
-    lock = RunLock(folder)
+def ask(store: Store, request: Request, timeout: float) -> str:
+    """Ask the pipeline that runs on `store` to end, wait until it has, and return the state it ended in."""
+    lock, requests = RunLock(store), Requests(store)
     if not lock.held():
         raise StateError(
-            "NOT_RUNNING", f"nothing runs on the checkpoint {folder}", "windowpane status says what was there last"
+            "NOT_RUNNING",
+            f"nothing runs on the checkpoint {store.address()}",
+            "windowpane status says what was there last",
         )
-    write_whole(folder / REQUEST_FILE, json.dumps({"request": request, "pid": os.getpid()}))
+    requests.put(request)
     deadline = time.monotonic() + timeout
     while lock.held():
         if time.monotonic() > deadline:
             raise StateError(
                 "NO_ANSWER",
-                f"the pipeline on {folder} has not ended within {timeout:g} s; the request remains in force",
+                f"the pipeline on {store.address()} has not ended within {timeout:g} s; the request remains in force",
                 "wait longer with --timeout, or look at it with windowpane status",
             )
         time.sleep(_POLL_SECONDS)
-    (folder / REQUEST_FILE).unlink(missing_ok=True)
-    return str((read_status(folder) or {}).get("state", "stopped"))
+    requests.forget()
+    return str((StatusFile(store).read() or {}).get("state", "stopped"))

@@ -38,6 +38,9 @@ class FolderStore:
     def address(self, name: str = "") -> str:
         return str(self._root / name)
 
+    def spark_path(self, name: str = "") -> str:
+        return str((self._root / name).resolve())
+
     def below(self, name: str) -> Self:
         return type(self)(self._root / name)
 
@@ -101,6 +104,10 @@ class FolderStore:
             sync_folder(path.parent)
         with contextlib.suppress(OSError):
             self._root.rmdir()
+
+    def make_folder(self, name: str) -> None:
+        with _changing(self._root / name):
+            make_folder(self._root / name)
 
     def sweep(self) -> None:
         with _changing(self._root):

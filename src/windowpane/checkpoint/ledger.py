@@ -1,22 +1,19 @@
-"""The ledger in the checkpoint folder: what each micro-batch read, emitted and set aside, and where time stood.
+"""The ledger: what each micro-batch read, emitted and put aside, and the watermark after it.
 
-One JSON file per batch, written whole or not at all, before Spark commits the batch. A replayed batch writes its entry
-again.
+One JSON file per batch, written before Spark commits the batch. A replayed batch writes its entry again.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
+from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core.accounting import Accounting
-from windowpane.durable import corrupt, read_object, write_whole
 
-FORMAT = 1
 KEPT = 1000
 """Entries kept in full; totals go back to the first batch."""
 
@@ -33,27 +30,27 @@ class Entry:
     results: int
     side: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
-    """Side rows beyond their channel's rate limit or room, by kind: counted above, and not written."""
+    """Side rows beyond their channel's rate limit or capacity, by kind: counted above, and not written."""
     undelivered: dict[str, int] = field(default_factory=dict)
-    """Side rows of earlier batches that wait for a sink that is away, by sink."""
+    """Side rows of earlier batches that an unreachable sink has not taken, by sink."""
     outbox: dict[str, int] = field(default_factory=dict)
     """Rows that this batch and those before it have put into the outbox, by sink; absent in earlier versions."""
     reinjected: dict[str, int] = field(default_factory=dict)
-    """Rows that are read again, by the kind they had: not counted above but as buffered."""
+    """Rows that are read again, by the kind they had: counted as buffered."""
     reinjecting: int = 0
-    """Rows that wait to be read again; part of what is buffered."""
+    """Rows in the reinjection queue; a part of the buffered rows."""
     maxima: dict[str, int] = field(default_factory=dict)
     held_by: str | None = None
     open_windows: int = 0
     times: dict[str, int] = field(default_factory=dict)
-    """Rows by where they have their time from: `sql_override`, `config_field`, `metadata`, `processing_time`."""
+    """Rows by the origin of their event time: `sql_override`, `config_field`, `metadata`, `processing_time`."""
     future_rows: int = 0
     watermarks: int = 0
-    """How often the watermark has moved, since the first batch."""
+    """How often the watermark has advanced since the first batch."""
     state_bytes: int = 0
     seconds: float = 0.0
     spent: dict[str, float] = field(default_factory=dict)
-    """Where the time went, in seconds: in the workers over all tasks, and `job` and `sink` on the driver's clock."""
+    """Seconds by activity: in the workers summed over all tasks, and `job` and `sink` on the driver's clock."""
     final: bool = False
     arrivals: int | None = None
     """The arrival number of the next row; None in entries of earlier versions."""
@@ -67,7 +64,7 @@ class Entry:
         return before.arrivals if before and before.arrivals is not None else batch_id << 40
 
     def summed(self, before: Entry | None) -> Entry:
-        """This entry with `sums` carried on from the one before."""
+        """This entry with `sums` added to those of the entry before."""
         own = {"side": self.side, "dropped": self.dropped, "times": self.times, "reinjected": self.reinjected}
         own["rows"] = {"results": self.results, "future_rows": self.future_rows}
         earlier = before.sums if before else {}
@@ -76,34 +73,29 @@ class Entry:
 
 
 class Ledger:
-    """Entries by batch id, under `folder`."""
+    """Entries by batch id."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def read(self, batch_id: int) -> Entry | None:
-        """An entry; None when it is not there, StateError when it is damaged."""
-        path = self.path(batch_id)
-        content = read_object(path, {"format": int, "batch_id": int})
+        """An entry; None if it is not there, StateError if it is damaged."""
+        content = read_object(self._store, _name(batch_id), {"format": int, "batch_id": int})
         if content is None:
             return None
         content.pop("format")
-        unknown = content.keys() - Entry.__dataclass_fields__.keys()
+        unknown, address = content.keys() - Entry.__dataclass_fields__.keys(), self.address(batch_id)
         if unknown:
-            raise corrupt(path, f"`{min(unknown)}` is unknown", "a later version of windowpane may have written it")
-        try:
-            entry = _ENTRY.validate_json(json.dumps(content), strict=True)
-        except ValidationError as broken:
-            where = ".".join(map(str, broken.errors()[0]["loc"]))
-            raise corrupt(path, f"`{where}` is missing or of another type") from broken
+            raise corrupt(address, f"`{min(unknown)}` is unknown", "a later version of windowpane may have written it")
+        entry = typed(_ENTRY, content, address)
         if entry.batch_id != batch_id:
-            raise corrupt(path, f"it belongs to batch {entry.batch_id}")
+            raise corrupt(address, f"it belongs to batch {entry.batch_id}")
         return entry
 
     def write(self, entry: Entry) -> None:
-        write_whole(self.path(entry.batch_id), json.dumps({"format": FORMAT, **asdict(entry)}, indent=1))
-        old = self.path(entry.batch_id - KEPT)
-        old.unlink(missing_ok=True)
+        """Durable when this returns. A replayed batch replaces its entry."""
+        self._store.replace(_name(entry.batch_id), encoded({"format": FORMAT, **asdict(entry)}))
+        self._store.delete(_name(entry.batch_id - KEPT))
 
     def last(self) -> Entry | None:
         """The entry with the highest batch id."""
@@ -111,19 +103,28 @@ class Ledger:
         return self.read(ids[-1]) if ids else None
 
     def batch_ids(self) -> list[int]:
-        """Batches that have an entry. A file that is no entry is none of ours, and is left alone."""
-        names = [path.stem for path in self._folder.glob("*.json")] if self._folder.is_dir() else []
-        return sorted(int(name) for name in names if name.isdigit())
+        """Batches that have an entry. Other files are ignored."""
+        named = (name.partition(".") for name in self._store.names())
+        return sorted(int(stem) for stem, _, suffix in named if suffix == "json" and stem.isdigit())
 
-    def path(self, batch_id: int) -> Path:
-        return self._folder / f"{batch_id:012}.json"
+    def address(self, batch_id: int) -> str:
+        """Where the entry of a batch is stored."""
+        return self._store.address(_name(batch_id))
+
+    def sweep(self) -> None:
+        """Remove unfinished writes of killed processes."""
+        self._store.sweep()
+
+
+def _name(batch_id: int) -> str:
+    return f"{batch_id:012}.json"
 
 
 _ENTRY = TypeAdapter(Entry)
 
 
 def add_totals(before: Entry | None, accounting: Accounting) -> dict[str, int]:
-    """Running totals; what is buffered is not summed but stands as it is."""
+    """Running totals. `buffered` is not summed: it is the present number."""
     totals = dict(before.totals) if before else dict.fromkeys(accounting.as_dict(), 0)
     for name, count in accounting.as_dict().items():
         totals[name] = count if name == "buffered" else totals.get(name, 0) + count

@@ -1,99 +1,142 @@
-"""What Spark has planned for a micro-batch, as its checkpoint says before the batch runs."""
+"""Spark's own logs in a checkpoint: what it has planned and committed. No other module reads them.
+
+Spark writes a file `offsets/<batch>` before a micro-batch runs and `commits/<batch>` after it. File sources log their
+files in `sources/<number>`. Each log file has a version, then lines of JSON; `-` stands for nothing.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from windowpane.durable import corrupt
+from windowpane.checkpoint.addresses import is_under, local_path
+from windowpane.checkpoint.records import read_object
+from windowpane.checkpoint.store import Store, corrupt
 from windowpane.errors import gist
+
+GONE = "it is missing, although the checkpoint has state"
+_VERSION = re.compile(r"v\d+")
+_METADATA = "metadata"
 
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """A file of a micro-batch: its address, and when it was last changed."""
+    """A file of a micro-batch: its address, and its number in the log of its source."""
 
     path: str
-    modified_ms: int
+    number: int
 
 
-def batch_files(checkpoint: Path, batch_id: int) -> list[str]:
-    """The files of a micro-batch, of all its sources."""
-    found = planned_files(checkpoint, batch_id).values()
-    return sorted({file.path for files in found for file in files})
+class OffsetLog:
+    """Reads the logs of one query."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def last_planned(self) -> int:
+        """The last batch that Spark has planned, -1 if there is none."""
+        return self._last("offsets")
+
+    def last_committed(self) -> int:
+        """The last batch that Spark has committed, -1 if there is none."""
+        return self._last("commits")
+
+    def run_id(self) -> str:
+        """Spark's id of the query; the same after every restart."""
+        found = read_object(self._store, _METADATA, {"id": str})
+        if found is None:
+            raise corrupt(self._store.address(_METADATA), GONE)
+        return str(found["id"])
+
+    def timestamp_us(self, batch_id: int) -> int:
+        """When Spark planned a batch. It is recorded before the batch runs, so a replayed batch has the same one."""
+        return int(self._required(f"offsets/{batch_id}")[0]["batchTimestampMs"]) * 1000
+
+    def batch_files(self, batch_id: int) -> list[str]:
+        """The addresses of a micro-batch's files, of all its sources."""
+        until, after = self._file_offsets(batch_id), self._file_offsets(batch_id - 1)
+        found = [self._logged(source, after.get(source, -1) + 1, last) for source, last in until.items()]
+        return sorted({file.path for files in found for file in files})
+
+    def read_files(self, batch_id: int, folder: str) -> set[str]:
+        """Local paths, or addresses elsewhere, of the files in `folder` that batches up to this one have read."""
+        logged = [self._logged(source, 0, last) for source, last in self._file_offsets(batch_id).items()]
+        inside = [file.path for files in logged for file in files if is_under(file.path, folder)]
+        return {local_path(path) or path for path in inside}
+
+    def check(self) -> None:
+        """StateError, with the name of the file, unless the logs agree with each other."""
+        self.run_id()
+        committed, planned = self.last_committed(), self.last_planned()
+        if not committed <= planned <= committed + 1:
+            beyond = self._store.address(f"offsets/{max(planned, committed)}")
+            raise corrupt(beyond, f"Spark has committed batch {committed} and planned batch {planned}")
+        if committed >= 0:
+            self._required(f"commits/{committed}")
+        for batch_id in {committed, planned} - {-1}:
+            self._check_sources(self._required(f"offsets/{batch_id}"))
+
+    def check_empty(self) -> None:
+        """StateError if the metadata of a query that has not run yet is damaged."""
+        read_object(self._store, _METADATA, {"id": str})
+
+    def _check_sources(self, lines: list[Any]) -> None:
+        """A file source's own log must reach as far as the batch that was planned from it."""
+        for source, number in _file_numbers(lines).items():
+            name = f"sources/{source}/{number}"
+            whole = f"{name}.compact"
+            if number >= 0:
+                self._required(whole if self._store.exists(whole) else name)
+
+    def _last(self, log: str) -> int:
+        return max((int(name) for name in self._store.below(log).names() if name.isdigit()), default=-1)
+
+    def _file_offsets(self, batch_id: int) -> dict[int, int]:
+        """How far a batch goes in the log of each file source."""
+        return _file_numbers(self._lines(f"offsets/{batch_id}"))
+
+    def _logged(self, source: int, first: int, last: int) -> list[PlannedFile]:
+        """Files of a range of a source's log. Older ones may be in a later file that Spark has compacted."""
+        log = f"sources/{source}"
+        numbers = range(first, last + 1)
+        own = [self._entries(f"{log}/{each}") or self._entries(f"{log}/{each}.compact") for each in numbers]
+        if not all(own):
+            names = self._store.below(log).names()
+            own = [self._entries(f"{log}/{name}") for name in names if name[0].isdigit()]
+        return [file for files in own for file in files if first <= file.number <= last]
+
+    def _entries(self, name: str) -> list[PlannedFile]:
+        try:
+            return [PlannedFile(str(each["path"]), int(each["batchId"])) for each in self._lines(name)]
+        except (ValueError, KeyError, TypeError) as broken:
+            raise corrupt(self._store.address(name), f"not a Spark log ({gist(broken)})") from broken
+
+    def _required(self, name: str) -> list[Any]:
+        lines = self._lines(name)
+        if not lines:
+            raise corrupt(self._store.address(name), GONE)
+        return lines
+
+    def _lines(self, name: str) -> list[Any]:
+        """The lines of a log file after its version; empty if the file is not there."""
+        data = self._store.read(name)
+        if data is None:
+            return []
+        try:
+            version, *lines = data.decode("utf-8").splitlines() or [""]
+            parsed = [None if line == "-" else json.loads(line) for line in lines]
+        except (ValueError, RecursionError) as broken:
+            raise corrupt(self._store.address(name), f"not a Spark log ({broken})") from broken
+        if not _VERSION.fullmatch(version):
+            raise corrupt(self._store.address(name), "not a Spark log")
+        return parsed
 
 
-def planned_files(checkpoint: Path, batch_id: int) -> dict[int, list[PlannedFile]]:
-    """The files of a micro-batch by the number of their source, by the offset log and the sources' own logs."""
-    until, after = offsets(checkpoint, batch_id), offsets(checkpoint, batch_id - 1)
-    planned = {}
-    for source, offset in until.items():
-        if "logOffset" in offset:
-            first = int(after.get(source, {}).get("logOffset", -1)) + 1
-            planned[source] = _logged(checkpoint / "sources" / str(source), first, int(offset["logOffset"]))
-    return planned
-
-
-def read_files(checkpoint: Path, batch_id: int, folder: Path) -> set[str]:
-    """Paths of the files in a local folder that this micro-batch or an earlier one has read."""
-    inside, found = f"{folder.resolve()}/", set[str]()
-    for source, offset in offsets(checkpoint, batch_id).items():
-        if "logOffset" in offset:
-            files = _logged(checkpoint / "sources" / str(source), 0, int(offset["logOffset"]))
-            found |= {local_path(file.path) or "" for file in files if is_under(file.path, inside)}
-    return found
-
-
-def offsets(checkpoint: Path, batch_id: int) -> dict[int, dict[str, Any]]:
-    """How far each source goes with a batch. The log has a version, metadata, then a line per source."""
-    lines = _lines(checkpoint / "offsets" / str(batch_id))[2:]
-    read = {source: json.loads(line) for source, line in enumerate(lines) if line.startswith("{")}
-    return {source: offset for source, offset in read.items() if isinstance(offset, dict)}
-
-
-def planned_ms(checkpoint: Path, batch_id: int) -> int:
-    """When the batch was planned: written before it runs, and kept for a replay."""
-    lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
-    return int(json.loads(lines[1])["batchTimestampMs"])
-
-
-def _logged(log: Path, first: int, last: int) -> list[PlannedFile]:
-    """Files of a range of a source's log. What is older may stand in a later file that has all up to there."""
-    own = [_entries(log / str(number)) or _entries(log / f"{number}.compact") for number in range(first, last + 1)]
-    found = own if all(own) else [_entries(path) for path in log.glob("[0-9]*")]
-    return [file for entries in found for number, file in entries if first <= number <= last]
-
-
-def _entries(path: Path) -> list[tuple[int, PlannedFile]]:
-    """The files that a file of a source's log names, each with its number in the log."""
-    try:
-        read = [json.loads(line) for line in _lines(path) if line.startswith("{")]
-        return [(int(each["batchId"]), PlannedFile(str(each["path"]), int(each["timestamp"]))) for each in read]
-    except (ValueError, KeyError, TypeError, OSError) as broken:
-        raise corrupt(path, f"not a Spark log ({gist(broken)})") from broken
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-
-
-def local_path(address: str) -> str | None:
-    """A path on this machine; None for an address on another file system."""
-    if address.startswith("file:"):
-        return "/" + unquote(address.removeprefix("file:")).lstrip("/")
-    return None if "://" in address else address
-
-
-def is_under(address: str, folder: str) -> bool:
-    """Whether a file of a source's log is in a folder, which is a path or an address and ends with a slash."""
-    return f"{local_path(address) or address}/".startswith(local_path(folder) or folder)
-
-
-def folder_of(path: str, base: Path) -> str:
-    """What the addresses of a stream's files begin with, up to the first wildcard."""
-    cut = min((at for char in "*?[{" if (at := path.find(char)) >= 0), default=None)
-    fixed = path[:cut] if "://" in path else str((base / path[:cut]).absolute())
-    return fixed if cut is not None else f"{fixed.rstrip('/')}/"
+def _file_numbers(lines: list[Any]) -> dict[int, int]:
+    """The numbers of file sources in an offset log, whose lines are metadata and then one offset per source."""
+    offsets = enumerate(lines[1:])
+    return {
+        source: int(each["logOffset"]) for source, each in offsets if isinstance(each, dict) and "logOffset" in each
+    }

@@ -1,41 +1,39 @@
-"""Side rows that wait for one sink: a file per micro-batch in the checkpoint, written before Spark commits the batch.
+"""Undelivered side rows of one sink: a file per micro-batch, written before Spark commits the batch.
 
-So a sink that is away holds up nothing, and a process that dies loses nothing: what was not delivered is delivered by
-the next start, under the same batch ids.
+An unreachable sink therefore stops nothing, and a process that dies loses nothing: the next start delivers the rows
+under the same batch ids.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from windowpane.checkpoint.records import encoded, read_object
+from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import SideRows
 from windowpane.core.wire import pack_frames, unpack_frames
-from windowpane.durable import corrupt, read_object, write_whole
 from windowpane.errors import StateError, gist
 
-DAMAGED = ".damaged"
-_NAME = re.compile(r"(\d{12})-(\d+)\.side")
-
 COUNT_FILE = "delivered.json"
+_UNREADABLE = ".damaged"
+_NAME = re.compile(r"(\d{12})-(\d+)\.side")
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """The side rows of one micro-batch. `texts` are records that are JSON already."""
+class PendingBatch:
+    """The side rows of one micro-batch for one sink. `texts` are records that are JSON already."""
 
     batch_id: int
     batches: Sequence[pa.RecordBatch]
     texts: Sequence[str] = ()
     final: bool = False
-    """Of the last batch of a graceful end."""
+    """Whether this is the last batch of a graceful end."""
 
     @property
     def rows(self) -> int:
@@ -47,7 +45,7 @@ class Waiting:
         return pack_frames(frames, Accounting(), batch_id=self.batch_id, texts=list(self.texts), final=self.final)
 
     @classmethod
-    def unpacked(cls, payload: bytes) -> Waiting:
+    def unpacked(cls, payload: bytes) -> PendingBatch:
         frames, _, meta = unpack_frames(payload)
         texts = meta["texts"]
         assert isinstance(texts, list)
@@ -63,60 +61,76 @@ class _Counted(NamedTuple):
     lost: int
 
 
+class _File(NamedTuple):
+    batch_id: int
+    rows: int
+    name: str
+
+
 class Outbox:
-    """Files `<batch>-<rows>.side` in `folder`, each there whole or not at all."""
+    """Files `<batch>-<rows>.side`, each there whole or not at all."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    def put(self, waiting: Waiting) -> None:
-        """Durable when this returns. A batch that comes again replaces what it had left."""
-        self.remove(waiting.batch_id)
-        write_whole(self.path(waiting.batch_id, waiting.rows), waiting.packed())
+    def put(self, pending: PendingBatch) -> None:
+        """Durable when this returns. A replayed batch replaces what an earlier attempt has put here."""
+        self.remove(pending.batch_id)
+        self._store.replace(_name(pending.batch_id, pending.rows), pending.packed())
 
-    def path(self, batch_id: int, rows: int) -> Path:
-        """Where the rows of a batch wait."""
-        return self.folder / f"{batch_id:012}-{rows}.side"
+    def address(self, name: str = "") -> str:
+        """Where the outbox is, or one of its files."""
+        return self._store.address(name)
 
-    def waiting(self) -> dict[int, int]:
-        """Rows by batch, in order of batches."""
-        return {batch_id: rows for batch_id, rows, _ in self._files()}
+    def address_of(self, batch_id: int, rows: int) -> str:
+        """Where the rows of a batch are stored."""
+        return self._store.address(_name(batch_id, rows))
 
-    def read(self, batch_id: int) -> Waiting:
-        """StateError when the file is gone or damaged."""
-        for found, _, path in self._files():
-            if found == batch_id:
-                if path.is_dir():
-                    raise corrupt(path, "it is a folder")
-                return _unpacked(path, path.read_bytes())
-        raise StateError("OUTBOX_CHANGED", f"the side rows of batch {batch_id} are gone from {self.folder}")
+    def pending(self) -> dict[int, int]:
+        """Numbers of undelivered rows by batch, in order of batches."""
+        return {file.batch_id: file.rows for file in self._files()}
 
-    def set_aside(self, batch_id: int, rows: int) -> list[Path]:
-        """Rename what cannot be read, so that it is kept and holds up nothing. `rows`: how many are lost with it."""
+    def read(self, batch_id: int) -> PendingBatch:
+        """StateError if the file is gone or damaged."""
+        for file in self._files():
+            payload = self._store.read(file.name) if file.batch_id == batch_id else None
+            if payload is not None:
+                return _unpacked(self._store.address(file.name), payload)
+        raise StateError("OUTBOX_CHANGED", f"the side rows of batch {batch_id} are gone from {self.address()}")
+
+    def set_aside(self, batch_id: int, rows: int) -> list[str]:
+        """Rename files that cannot be read, so that they are kept and delivery continues. `rows`: how many are lost.
+
+        Returns their new addresses.
+        """
         self._count(batch_id, lost=rows)
-        found = list(self.folder.glob(f"{batch_id:012}-*.side"))
-        return [path.replace(path.with_name(f"{path.name}{DAMAGED}")) for path in found]
+        moved = {file.name: f"{file.name}{_UNREADABLE}" for file in self._files() if file.batch_id == batch_id}
+        for name, new in moved.items():
+            self._store.move(name, new)
+        return [self._store.address(new) for new in moved.values()]
 
-    def aside(self) -> list[str]:
+    def unreadable(self) -> list[str]:
         """Names of the files that could not be read."""
-        return sorted(path.name for path in self.folder.glob(f"*{DAMAGED}"))
+        return [name for name in self._store.names() if name.endswith(_UNREADABLE)]
 
     def remove(self, batch_id: int) -> None:
-        for path in self.folder.glob(f"{batch_id:012}-*.side"):
-            path.unlink(missing_ok=True)
+        """Remove the rows of a batch."""
+        for file in self._files():
+            if file.batch_id == batch_id:
+                self._store.delete(file.name)
 
     def delivered(self) -> int:
-        """Rows that the sink has taken since the checkpoint began."""
+        """Rows that the sink has taken since the checkpoint was created."""
         return self._counted().rows
 
     def note_delivered(self, batch_id: int, rows: int) -> int:
-        """The sink has taken this batch: count it, once though it may come again, and remove it. Gives the count."""
+        """Count a delivered batch, once even if it is delivered again, and remove it. Returns the total."""
         total = self._count(batch_id, rows=rows).rows
         self.remove(batch_id)
         return total
 
     def handed_over(self, until: int) -> int | None:
-        """Rows that the batches up to `until` have ever put here: delivered, lost or waiting.
+        """Rows that the batches up to `until` have put here: delivered, lost or undelivered.
 
         None after a later batch has left: its rows are among those delivered.
         """
@@ -124,44 +138,51 @@ class Outbox:
         counted = self._counted()
         if counted.batch_id > until:
             return None
-        waiting = sum(rows for batch_id, rows, _ in files if counted.batch_id < batch_id <= until)
-        return counted.rows + counted.lost + waiting
+        pending = sum(file.rows for file in files if counted.batch_id < file.batch_id <= until)
+        return counted.rows + counted.lost + pending
 
     def settled_until(self) -> int:
         """The last batch that was delivered or set aside; -1 at the beginning. Batches leave in order."""
         return self._counted().batch_id
 
+    def forget_after(self, batch_id: int) -> None:
+        """Remove batches after this one, which were never committed and will be replayed."""
+        for pending in self.pending():
+            if pending > batch_id:
+                self.remove(pending)
+
+    def sweep(self) -> None:
+        """Remove unfinished writes of killed processes."""
+        self._store.sweep()
+
     def _count(self, batch_id: int, *, rows: int = 0, lost: int = 0) -> _Counted:
         counted = self._counted()
         if batch_id > counted.batch_id:
             counted = _Counted(counted.rows + rows, batch_id, counted.lost + lost)
-            write_whole(self.folder / COUNT_FILE, json.dumps(counted._asdict()))
+            self._store.replace(COUNT_FILE, encoded(counted._asdict(), indent=None))
         return counted
 
     def _counted(self) -> _Counted:
-        path = self.folder / COUNT_FILE
-        found = read_object(path, {"rows": int, "batch_id": int})
+        found = read_object(self._store, COUNT_FILE, {"rows": int, "batch_id": int})
         if found is None:
             return _Counted(0, -1, 0)
         lost = found.get("lost", 0)  # earlier versions did not count it
         if type(lost) is not int:
-            raise corrupt(path, "`lost` is of another type")
+            raise corrupt(self.address(COUNT_FILE), "`lost` is of another type")
         return _Counted(found["rows"], found["batch_id"], lost)
 
-    def forget_after(self, batch_id: int) -> None:
-        """Batches after this one were never committed: they come again."""
-        for found in self.waiting():
-            if found > batch_id:
-                self.remove(found)
-
-    def _files(self) -> list[tuple[int, int, Path]]:
-        """A file of another name is none of ours, and is left alone."""
-        files = [(_NAME.fullmatch(path.name), path) for path in sorted(self.folder.glob("*.side"))]
-        return [(int(named[1]), int(named[2]), path) for named, path in files if named]
+    def _files(self) -> list[_File]:
+        """Files with other names are ignored."""
+        named = [match for name in self._store.names() if (match := _NAME.fullmatch(name))]
+        return [_File(int(match[1]), int(match[2]), match[0]) for match in named]
 
 
-def _unpacked(path: Path, payload: bytes) -> Waiting:
+def _name(batch_id: int, rows: int) -> str:
+    return f"{batch_id:012}-{rows}.side"
+
+
+def _unpacked(address: str, payload: bytes) -> PendingBatch:
     try:
-        return Waiting.unpacked(payload)
+        return PendingBatch.unpacked(payload)
     except Exception as broken:  # whatever a damaged file makes the readers of JSON and Arrow raise
-        raise corrupt(path, gist(broken)) from broken
+        raise corrupt(address, gist(broken)) from broken

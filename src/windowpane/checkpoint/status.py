@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from types import NoneType
 from typing import Any
 
-from windowpane.durable import Shape, read_object
+from windowpane.checkpoint.records import Shape, encoded, read_object
+from windowpane.checkpoint.store import Store, corrupt
+from windowpane.errors import StateError
 
-STATUS_FILE = "status.json"
+_FILE = "status.json"
+_REMOVE = "remove it: the next start writes it anew"
 _SHAPE: Shape = {
     "state": str,
     "pid": int,
@@ -19,6 +22,19 @@ _SHAPE: Shape = {
 }
 
 
-def read_status(folder: Path) -> dict[str, Any] | None:
-    """What was last written, None when nothing has ever run here."""
-    return read_object(folder / STATUS_FILE, _SHAPE, "remove it: the next start writes it anew")
+class StatusFile:
+    """The status document in a pipeline's store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self) -> dict[str, Any] | None:
+        """The last status; None if nothing has ever run here."""
+        return read_object(self._store, _FILE, _SHAPE, _REMOVE)
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        self._store.replace(_FILE, encoded(document))
+
+    def damaged(self, reason: object) -> StateError:
+        """The error for a status whose inner parts cannot be used."""
+        return corrupt(self._store.address(_FILE), reason, _REMOVE)

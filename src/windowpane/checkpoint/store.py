@@ -38,7 +38,11 @@ class Store(Protocol):
     """
 
     def address(self, name: str = "") -> str:
-        """The path or URI of an object, or of the root: for messages, and for Spark's own readers and writers."""
+        """The name of an object, or of the root, for messages: a path or a URI."""
+        ...
+
+    def spark_path(self, name: str = "") -> str:
+        """The absolute path or URI of an object, a folder or the root for Spark, as its logs have it."""
         ...
 
     def below(self, name: str) -> Self:
@@ -84,6 +88,10 @@ class Store(Protocol):
 
     def clear(self, name: str) -> None:
         """Remove an object or a folder with everything below it. Does nothing if it is not there."""
+        ...
+
+    def make_folder(self, name: str) -> None:
+        """Make an empty folder that Spark's file source accepts: it refuses one that does not exist."""
         ...
 
     def sweep(self) -> None:

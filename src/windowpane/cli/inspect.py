@@ -19,7 +19,7 @@ from windowpane.cli.figures import MEANINGS, instant, output_width, proof
 from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
-from windowpane.runtime.location import folder_of_file
+from windowpane.runtime.location import store_at, store_of_file
 
 SHOWN_WINDOWS = 40
 
@@ -38,9 +38,8 @@ def inspect(path: Path | None, options: InspectOptions) -> str:
     """The text to print. The state needs the pipeline's file, which says how to read it, and Spark."""
     file = None if path is not None and path.is_dir() else path or find_pipeline()
     config = load_pipeline(file) if file is not None and options.state and options.ledger is None else None
-    folder = folder_of_file(file) if file is not None else path
-    assert folder is not None
-    found = inspection.only(inspection.find_transforms(folder), options.transform)
+    store = store_of_file(file) if file is not None else store_at(path or Path())
+    found = inspection.only(inspection.find_transforms(store), options.transform)
     held = _held(config, found, options)
     if options.as_json:
         return json.dumps({name: _as_dict(each, held.get(name), options) for name, each in found.items()}, indent=2)

@@ -10,8 +10,10 @@ from pathlib import Path
 import typer
 
 from windowpane.checkpoint.resetting import remove_checkpoint, undelivered
-from windowpane.checkpoint.transform import Checkpoint, RunLock
-from windowpane.cli.status import checkpoint_folder
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.transform import Checkpoint
+from windowpane.cli.status import checkpoint_store
 from windowpane.errors import ConfigError
 from windowpane.runtime import inspection
 
@@ -20,7 +22,7 @@ from windowpane.runtime import inspection
 class Reset:
     """What is to be removed."""
 
-    folder: Path
+    store: Store
     transforms: dict[str, Checkpoint]
 
     def lines(self) -> list[str]:
@@ -28,7 +30,7 @@ class Reset:
 
     def carry_out(self, *, as_json: bool) -> str:
         """Remove it all; StateError while a process runs there. Gives the text to print."""
-        lock = RunLock(self.folder)
+        lock = RunLock(self.store)
         lock.acquire()
         try:
             for checkpoint in self.transforms.values():
@@ -36,19 +38,19 @@ class Reset:
         finally:
             lock.release()
         if as_json:
-            return json.dumps({"checkpoint": str(self.folder), "removed": list(self.transforms)}, indent=2)
-        removed = "\n".join(f"removed {each.folder}" for each in self.transforms.values())
+            return json.dumps({"checkpoint": self.store.address(), "removed": list(self.transforms)}, indent=2)
+        removed = "\n".join(f"removed {each.address}" for each in self.transforms.values())
         return f"{removed}\nThe next windowpane run reads the input from its beginning. Sinks keep what they have."
 
 
 def plan_reset(path: Path | None, transform: str | None) -> Reset:
     """StateError when there is no checkpoint, or a process runs on it."""
-    folder = checkpoint_folder(path)
-    found = inspection.only(inspection.find_transforms(folder), transform)
-    lock = RunLock(folder)
+    store = checkpoint_store(path)
+    found = inspection.only(inspection.find_transforms(store), transform)
+    lock = RunLock(store)
     lock.acquire()
     lock.release()
-    return Reset(folder, found)
+    return Reset(store, found)
 
 
 def confirmed(planned: Reset, *, as_json: bool) -> bool:
@@ -65,7 +67,7 @@ def _described(name: str, checkpoint: Checkpoint) -> str:
     batches = "no micro-batch yet" if last is None else f"{last.batch_id + 1:,} micro-batches"
     parts = [batches, f"{last.totals.get('in_', 0):,} rows read" if last else ""]
     parts.append(f"{last.open_windows:,} open windows" if last else "")
-    parts.append("finished" if checkpoint.finished() is not None else "")
+    parts.append("finished" if checkpoint.is_finished() else "")
     waiting = undelivered(checkpoint)
     parts.append(f"{waiting:,} side rows that their sinks have not taken yet" if waiting else "")
-    return f"{name} ({checkpoint.folder}): {', '.join(filter(None, parts))}"
+    return f"{name} ({checkpoint.address}): {', '.join(filter(None, parts))}"

@@ -21,7 +21,7 @@ from windowpane.connectors.tables import table_console
 from windowpane.errors import ConfigError
 from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.location import pipeline_folder
+from windowpane.runtime.location import pipeline_store
 from windowpane.runtime.signals import StopSignals, stop_signals
 from windowpane.runtime.status import Board, named
 
@@ -75,9 +75,9 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
 
 def _admit(config: PipelineConfig, plans: Sequence[Plan]) -> None:
     """StateError when the checkpoint does not let these plans run: known without Spark."""
-    folder = pipeline_folder(config)
-    for plan in open_plans(folder, plans):
-        Checkpoint(folder / plan.transform).admit(plan, config.options.shards)
+    store = pipeline_store(config)
+    for plan in open_plans(store, plans):
+        Checkpoint(store.below(plan.transform)).admit(plan, config.options.shards)
 
 
 def _run(
@@ -96,7 +96,7 @@ def _run(
         progress.watch(running.board)
         if running.metrics is not None:
             progress.say(f"metrics: {running.metrics.url}")
-        requests = Requests(pipeline.folder)
+        requests = Requests(pipeline.store)
         outcome = supervise(running, requests, asked_to_stop=signals.asked, drain=drain, tick=progress.tick)
     finally:
         progress.close()
@@ -137,7 +137,7 @@ def _conclude(
     for name, profile in profiles.items():
         console.print(profile.table(name))
     left = sum(entry.open_windows for entry in board.entries.values())
-    told = _ending(outcome, left, pipeline_folder(config))
+    told = _ending(outcome, left, pipeline_store(config).address())
     console.print(told, markup=False, soft_wrap=not console.is_terminal)
 
 
@@ -151,7 +151,7 @@ def _conclude_early(*, as_json: bool) -> None:
         sys.stderr.write("Stopped before the pipeline had started. Nothing has changed.\n")
 
 
-def _ending(outcome: Outcome, left: int, folder: Path) -> str:
+def _ending(outcome: Outcome, left: int, folder: str) -> str:
     if outcome == "drained":
         return f"Ended gracefully: every window was emitted, and the checkpoint {folder} is finished."
     why = "All input is processed." if outcome == "exhausted" else "Stopped."

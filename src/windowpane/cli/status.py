@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from windowpane.checkpoint.control import Request, ask
-from windowpane.checkpoint.status import STATUS_FILE, read_status
-from windowpane.checkpoint.transform import RunLock
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.status import StatusFile
+from windowpane.checkpoint.store import Store
 from windowpane.cli.figures import MEANINGS, instant, lag, proof
 from windowpane.config import find_pipeline
-from windowpane.durable import corrupt
 from windowpane.errors import StateError
-from windowpane.runtime.location import folder_of_file
+from windowpane.runtime.location import store_of_file
 
 STALE_SECONDS = 30
 _ENDED = {
@@ -25,38 +25,39 @@ _ENDED = {
 
 def show_status(path: Path | None, *, as_json: bool) -> str:
     """The text to print; StateError when nothing has ever run there."""
-    folder = checkpoint_folder(path)
-    document = read_status(folder)
+    store = checkpoint_store(path)
+    status, address = StatusFile(store), store.address()
+    document = status.read()
     if document is None:
         raise StateError(
-            "NEVER_RUN", f"nothing has run on the checkpoint {folder} yet", "windowpane run starts the pipeline"
+            "NEVER_RUN", f"nothing has run on the checkpoint {address} yet", "windowpane run starts the pipeline"
         )
-    running = RunLock(folder).held()
+    running = RunLock(store).held()
     if as_json:
-        return json.dumps({"running": running, "checkpoint": str(folder)} | document, indent=2)
+        return json.dumps({"running": running, "checkpoint": address} | document, indent=2)
     try:
         head = _headline(document, running=running)
         blocks = [_transform(name, each) for name, each in document["transforms"].items()]
     except (LookupError, TypeError, ValueError, AttributeError) as broken:
-        raise corrupt(folder / STATUS_FILE, repr(broken), "remove it: the next start writes it anew") from broken
-    return "\n".join([head, f"checkpoint {folder}", *(blocks or ["no micro-batch has finished yet"])])
+        raise status.damaged(repr(broken)) from broken
+    return "\n".join([head, f"checkpoint {address}", *(blocks or ["no micro-batch has finished yet"])])
 
 
 def send_request(path: Path | None, request: Request, timeout: float) -> str:
     """Ask the running pipeline to end; gives what to print once it has."""
-    folder = checkpoint_folder(path)
-    state = ask(folder, request, timeout)
+    store = checkpoint_store(path)
+    state = ask(store, request, timeout)
     if state not in _ENDED:
-        error = (read_status(folder) or {}).get("error") or {}
+        error = (StatusFile(store).read() or {}).get("error") or {}
         raise StateError(
-            "RUN_FAILED", f"the pipeline on {folder} failed: {error.get('message', 'no reason was recorded')}"
+            "RUN_FAILED", f"the pipeline on {store.address()} failed: {error.get('message', 'no reason was recorded')}"
         )
     return _ENDED[state]
 
 
-def checkpoint_folder(path: Path | None) -> Path:
+def checkpoint_store(path: Path | None) -> Store:
     """The checkpoint of the pipeline that `path` names, or of the nearest one."""
-    return folder_of_file(path or find_pipeline())
+    return store_of_file(path or find_pipeline())
 
 
 def _headline(document: dict[str, Any], *, running: bool) -> str:

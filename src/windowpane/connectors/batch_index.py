@@ -15,7 +15,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from windowpane.checkpoint.offset_log import is_under, planned_files
+from windowpane.checkpoint.addresses import is_under
+from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.config import Stream
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import GONE, stream_of
@@ -34,12 +35,11 @@ class BatchIndex:
     """Checks the micro-batches of one query."""
 
     spark: SparkSession
-    checkpoint: Path
-    """The folder of Spark's checkpoint."""
+    log: OffsetLog
     streams: Mapping[str, Stream]
     base: Path
-    queue: Path
-    """The folder of reinjected rows, whose files do not count."""
+    queue: str
+    """What the addresses of windowpane's own files begin with: rows that are read again."""
 
     def check(self, batch_id: int, noted: Mapping[str, str]) -> Findings:
         """Called in foreachBatch. `noted`: findings of an earlier attempt; a file that was gone then stays out."""
@@ -56,11 +56,10 @@ class BatchIndex:
         return Findings(gone, Reading(frozenset(name for name in doubled if name is not None), without))
 
     def _named(self, batch_id: int) -> list[str]:
-        found = planned_files(self.checkpoint, batch_id).values()
-        return [file.path for files in found for file in files if not self._is_queued(file.path)]
+        return [path for path in self.log.batch_files(batch_id) if not self._is_queued(path)]
 
     def _is_queued(self, path: str) -> bool:
-        return is_under(path, f"{self.queue.absolute()}/")
+        return is_under(path, self.queue)
 
     def _stream_name(self, path: str) -> str | None:
         return stream_of(path, self.streams, self.base)

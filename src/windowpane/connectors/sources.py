@@ -62,12 +62,12 @@ def open_stream(
     *,
     max_records: int,
     originals: bool,
-    queue: Path | None = None,
+    queue: str | None = None,
     reading: Reading = EXACTLY,
 ) -> DataFrame:
     """A stream as Spark reads it, with the columns that the stages need in addition.
 
-    `queue`: the folder of this stream's reinjected rows.
+    `queue`: the path or URI of the folder of this stream's reinjected rows.
     """
     limited = limited_options(stream, max_records) | reading.options(name)
     options = with_defaults(limited, stream.source_format.reader_defaults)
@@ -149,15 +149,14 @@ def _make_folder(stream: Stream, path: str | None) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
-def _queued(spark: SparkSession, queue: Path, like: DataFrame) -> DataFrame:
+def _queued(spark: SparkSession, queue: str, like: DataFrame) -> DataFrame:
     """Reinjected rows, from the JSON that `_with_original` made of them. Spark deletes the files that it has read."""
-    queue.mkdir(parents=True, exist_ok=True)
     fields = [field for field in like.schema if field.name not in (SOURCE_TIME, *c.FILE_COLUMNS)]
     reader = spark.readStream.format("json").schema(StructType([*fields, StructField(c.REINJECTIONS, IntegerType())]))
     # Queued files may be old, drafts have other names, and CORRUPT is an ordinary column here.
     options = {"pathGlobFilter": "*.json", "maxFileAge": "3650d", "cleanSource": "delete"}
     options["columnNameOfCorruptRecord"] = "_unreadable"
-    found = reader.options(**options).load(f"file://{queue.resolve()}")
+    found = reader.options(**options).load(queue if "://" in queue else f"file://{queue}")
     stamps = [field for field in fields if field.name == "timestamp" and field.dataType == TimestampType()]
     return found.withColumn(SOURCE_TIME, F.col("timestamp")) if stamps and SOURCE_TIME in like.columns else found
 

@@ -1,21 +1,21 @@
-"""Finds the files of a micro-batch that Spark cannot read to their end.
+"""Finds the files of a micro-batch that cannot be read to their end, and the reason for each.
 
-Unreadable text becomes bad records. A truncated parquet file raises an exception instead, and Spark's
-`ignoreCorruptFiles` would skip it silently. So after a batch has failed on a file, each of its files is read with
-Spark's reader, the unreadable ones are recorded, and the batch runs again without the unreadable parts.
+Text files give a bad record for what cannot be read. A truncated parquet file gives an exception instead, and Spark's
+`ignoreCorruptFiles` would skip it silently. So if a batch fails on a file, its files are read one by one with Spark's
+own reader. The unreadable ones are recorded in the checkpoint, and the batch is read again without them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from windowpane.checkpoint.offset_log import batch_files, folder_of, is_under, local_path
+from windowpane.checkpoint.addresses import folder_of, is_under, local_path
 from windowpane.config import Stream
 from windowpane.errors import gist
 
@@ -23,17 +23,17 @@ _READ_FAILED = "FAILED_READ_FILE"
 _IGNORE = "spark.sql.files.ignoreCorruptFiles"
 _NOT_FOUND = "PATH_NOT_FOUND"
 GONE = "the file was deleted or replaced after it was listed"
-"""The detail of the error row for such a file."""
+"""The reason in the error row of such a file."""
 
 
-def is_damage(failed: BaseException) -> bool:
+def is_unreadable_file(failed: BaseException) -> bool:
     """Whether a micro-batch failed because a file could not be read."""
     return _READ_FAILED in str(failed)
 
 
 @contextlib.contextmanager
-def reading_around_damage(spark: SparkSession) -> Iterator[None]:
-    """Queries that start in this context read what they can of each file, and skip the rest."""
+def skipping_unreadable(spark: SparkSession) -> Iterator[None]:
+    """A query that starts in this block reads what it can of each file and skips the rest, as long as it runs."""
     before = spark.conf.get(_IGNORE)
     spark.conf.set(_IGNORE, "true")
     try:
@@ -42,12 +42,12 @@ def reading_around_damage(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_IGNORE, str(before))
 
 
-def damaged_files(
-    spark: SparkSession, streams: Mapping[str, Stream], base: Path, checkpoint: str, batch_id: int
+def find_unreadable(
+    spark: SparkSession, files: Iterable[str], *, streams: Mapping[str, Stream], base: Path
 ) -> dict[str, str]:
     """The files of a micro-batch that cannot be read to their end, with the reasons."""
     found = {}
-    for path in batch_files(Path(checkpoint), batch_id):
+    for path in files:
         name = stream_of(path, streams, base)
         reason = _problem(spark, streams[name], path) if name is not None else None
         if reason is not None:
@@ -56,7 +56,7 @@ def damaged_files(
 
 
 def stream_of(path: str, streams: Mapping[str, Stream], base: Path) -> str | None:
-    """The name of the stream that a file of a source's log belongs to."""
+    """The name of the stream that an input file belongs to."""
     for name, stream in streams.items():
         if stream.source_format.is_files and stream.path is not None and is_under(path, folder_of(stream.path, base)):
             return name

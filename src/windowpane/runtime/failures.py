@@ -8,7 +8,7 @@ from pathlib import Path
 from py4j.protocol import Py4JNetworkError
 
 from windowpane import errors
-from windowpane.durable import unwritable
+from windowpane.checkpoint.store import unwritable
 from windowpane.errors import SparkError, WindowpaneError, gist
 
 _OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")

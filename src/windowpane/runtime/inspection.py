@@ -1,13 +1,15 @@
-"""Reads a checkpoint: whose it is and how far it has come, from our own files; what its state holds, through Spark."""
+"""Describes a checkpoint: its plan and progress from windowpane's own records, its state through Spark."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.transform import PLAN_FILE, Checkpoint
+from windowpane.checkpoint.plan_record import check_same_query
+from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError, nearest
 from windowpane.runtime.status import named
 
@@ -15,29 +17,30 @@ if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline
 
 
-def find_transforms(folder: Path) -> dict[str, Checkpoint]:
-    """The transforms whose checkpoints are in `folder`, or the one whose checkpoint it is; StateError when none is."""
-    if (folder / PLAN_FILE).exists():
-        return {folder.name: Checkpoint(folder)}
-    found = {path.parent.name: Checkpoint(path.parent) for path in sorted(folder.glob(f"*/{PLAN_FILE}"))}
+def find_transforms(store: Store) -> dict[str, Checkpoint]:
+    """The checkpoints of all transforms in `store`, or the one that `store` is; StateError if there is none."""
+    whole = Checkpoint(store)
+    if whole.plan.exists():
+        return {PurePosixPath(store.address()).name: whole}
+    inside = {name: Checkpoint(store.below(name)) for name in store.names()}
+    found = {name: checkpoint for name, checkpoint in inside.items() if checkpoint.plan.exists()}
     if not found:
-        raise StateError(
-            "NO_CHECKPOINT", f"there is no checkpoint in {folder}", "windowpane run makes one when it first runs"
-        )
+        hint = "windowpane run makes one when it first runs"
+        raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {store.address()}", hint)
     return found
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What our own files say: plan, shards, last batch, where time stands and which source partition holds it."""
-    plan = checkpoint.described()
+    """Plan, shards, last batch, the watermark and the source partition that holds it."""
+    record = checkpoint.record()
     last = checkpoint.ledger.last()
     return {
-        "checkpoint": str(checkpoint.folder),
-        "plan_id": plan["plan_id"],
-        "sql": plan["sql"],
-        "shards": plan["shards"],
-        "finished": checkpoint.finished() is not None,
-        "committed_batch": checkpoint.last_committed(),
+        "checkpoint": checkpoint.address,
+        "plan_id": record.plan_id,
+        "sql": record.sql,
+        "shards": record.shards,
+        "finished": checkpoint.is_finished(),
+        "committed_batch": checkpoint.log.last_committed(),
         "last_batch": None if last is None else last.batch_id,
         "watermark_us": last.watermark_us if last else None,
         "held_by": last.held_by if last else None,
@@ -69,13 +72,14 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
     try:
         for plan in pipeline.plans:
             checkpoint = transforms.get(plan.transform)
-            if checkpoint is None or checkpoint.last_committed() < 0:
+            if checkpoint is None or checkpoint.log.last_committed() < 0:
                 continue
-            shards = checkpoint.claimed(plan)
-            prepare_session(spark, shards)
+            record = checkpoint.record()
+            check_same_query(record, plan, checkpoint.address)
+            prepare_session(spark, record.shards)
             sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
-            dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=True, ticks=False)
-            held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.last_committed())
+            dataflow = build_dataflow(spark, plan, sources, shards=record.shards, feedback=True, ticks=False)
+            held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.log.last_committed())
             ordered = held.orderBy("operator", "start_us", "what", "shard")
             found[plan.transform] = [row.asDict() for row in ordered.collect()]
     finally:

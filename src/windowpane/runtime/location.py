@@ -1,33 +1,46 @@
-"""Where a pipeline keeps its checkpoint. Free of Spark, for commands that only read what is there."""
+"""Where a pipeline keeps its checkpoint. Does not import Spark, for commands that only read the checkpoint."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.store import Store
 from windowpane.config import PipelineConfig, checkpoint_setting
-from windowpane.durable import writing
 
 DEFAULT_CHECKPOINT = "state"
+LOG_FILE = "spark.log"
 
 
-def pipeline_folder(config: PipelineConfig) -> Path:
+def pipeline_store(config: PipelineConfig) -> Store:
     """The checkpoint of a whole pipeline; each transform has a folder of its name in it."""
-    return config.base_dir / (config.options.checkpoint or DEFAULT_CHECKPOINT)
+    return store_at(_folder(config))
 
 
-def open_folder(config: PipelineConfig) -> Path:
-    """The same, made if it is not there, with the permissions that `options.umask` leaves.
+def prepare_store(config: PipelineConfig) -> None:
+    """Create the folder of the checkpoint with the permissions that `options.umask` leaves.
 
-    A folder that holds the pipeline's file itself keeps its own.
+    A folder that contains the pipeline's file keeps its own permissions.
     """
-    folder, mode = pipeline_folder(config), 0o777 & ~int(config.options.umask, 8)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not config.base_dir.resolve().is_relative_to(folder.resolve()):
-            folder.chmod(mode)
-    return folder
+    folder, mode = _folder(config), 0o777 & ~int(config.options.umask, 8)
+    is_shared = config.base_dir.resolve().is_relative_to(folder.resolve())
+    FolderStore(folder).make_root(None if is_shared else mode)
 
 
-def folder_of_file(path: Path) -> Path:
-    """The same of a pipeline.toml, for commands that need nothing else of it: not its environment variables either."""
-    return path.parent / (checkpoint_setting(path) or DEFAULT_CHECKPOINT)
+def log_file(config: PipelineConfig) -> Path:
+    """The local file that gets Spark's output if the pipeline starts Spark itself."""
+    return _folder(config) / LOG_FILE
+
+
+def store_of_file(path: Path) -> Store:
+    """The checkpoint of a pipeline.toml, without reading anything else of it, such as environment variables."""
+    return store_at(path.parent / (checkpoint_setting(path) or DEFAULT_CHECKPOINT))
+
+
+def store_at(folder: Path) -> Store:
+    """The checkpoint in a folder."""
+    return FolderStore(folder)
+
+
+def _folder(config: PipelineConfig) -> Path:
+    return config.base_dir / (config.options.checkpoint or DEFAULT_CHECKPOINT)

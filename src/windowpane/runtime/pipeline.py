@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.control import Requests
-from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.transform import Checkpoint, RunLock, open_plans
-from windowpane.config import (
-    PipelineConfig,
-    Retry,
-    Trigger,
-    load_pipeline,
-    parse_options,
-    parse_pipeline,
-)
-from windowpane.connectors.batch_index import BatchIndex
-from windowpane.connectors.retrying import RetryingSink
+from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.transform import Checkpoint, open_plans
+from windowpane.config import PipelineConfig, Trigger, load_pipeline, parse_options, parse_pipeline
 from windowpane.connectors.sinks import Sink
-from windowpane.connectors.sources import EXACTLY, Reading
-from windowpane.connectors.unreadable_files import damaged_files
 from windowpane.errors import ConfigError, WindowpaneError
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
@@ -34,20 +24,13 @@ from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.runtime.failures import spark_failure, start_failure
-from windowpane.runtime.location import open_folder, pipeline_folder
-from windowpane.runtime.notices import Notices, warn_of_no_ticks
-from windowpane.runtime.routes import build_side_output, build_sinks, check_given
+from windowpane.runtime.location import log_file, pipeline_store, prepare_store
+from windowpane.runtime.routes import check_given
 from windowpane.runtime.running import RunningPipeline
-from windowpane.runtime.sources import pipeline_sources
+from windowpane.runtime.starting import TransformStart, Watch
 from windowpane.runtime.status import Board
 from windowpane.runtime.transform import RunningTransform
-from windowpane.spark.batch import BatchRunner
-from windowpane.spark.dataflow import Dataflow, build_dataflow
 from windowpane.spark.session import create_session
-from windowpane.spark.side_output import SideOutput
-
-LOG_FILE = "spark.log"
-Watch = Callable[[str, Entry], None]
 
 
 @dataclass(repr=False)
@@ -104,42 +87,45 @@ class Pipeline:
         config = parse_pipeline(settings, base_dir=Path(base_dir))
         return cls(config, plan_pipeline(config, transform, types), sinks or {}, _trigger(trigger), metrics_port)
 
-    @property
-    def folder(self) -> Path:
+    @cached_property
+    def store(self) -> Store:
         """The checkpoint of the whole pipeline."""
-        return pipeline_folder(self.config)
+        return pipeline_store(self.config)
 
     @property
     def log(self) -> Path:
-        """Where Spark's output goes when the pipeline starts Spark itself."""
-        return self.folder / LOG_FILE
+        """The file that gets Spark's output if the pipeline starts Spark itself."""
+        return log_file(self.config)
 
     def checkpoint(self, plan: Plan) -> Checkpoint:
-        return Checkpoint(self.folder / plan.transform)
+        return Checkpoint(self.store.below(plan.transform))
 
     def start(self, spark: SparkSession | None = None, *, watch: Watch | None = None) -> RunningPipeline:
-        """Start all transforms. `watch` hears of every finished micro-batch."""
+        """Start all transforms. `watch` is called for every finished micro-batch."""
         for missing in missing_paths(self.config, self.plans):
             raise missing
-        lock = RunLock(open_folder(self.config))
+        prepare_store(self.config)
+        lock = RunLock(self.store)
         lock.acquire()
-        Requests(self.folder).forget()
+        Requests(self.store).forget()
         metrics = None
         try:
-            shards, plans = self.config.options.shards, open_plans(self.folder, self.plans)
+            shards, plans = self.config.options.shards, open_plans(self.store, self.plans)
             claims = [(plan, self.checkpoint(plan).claim(plan, shards)) for plan in plans]
-            board = Board(self.folder, self.config.file)
+            board = Board(self.store, self.config.file)
             metrics = self._serve_metrics(board)
             session = spark or self._session()
-            running = RunningPipeline(session, [], lock, board, owns_session=spark is None, metrics=metrics)
+            running = RunningPipeline(
+                session, lock=lock, board=board, log=self.log, owns_session=spark is None, metrics=metrics
+            )
         except BaseException:
             if metrics is not None:
                 metrics.close()
             lock.release()
             raise
         try:
-            for plan, count in claims:
-                running.transforms.append(self._start(session, plan, count, self._hearing(board, plan, watch), board))
+            for plan, record in claims:
+                running.add(self._start(session, plan, record, board, watch))
             board.become("running")
         except Exception as failed:
             raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
@@ -147,6 +133,19 @@ class Pipeline:
             running.stop()
             raise
         return running
+
+    def _start(
+        self, spark: SparkSession, plan: Plan, record: PlanRecord, board: Board, watch: Watch | None
+    ) -> RunningTransform:
+        start = TransformStart(
+            spark=spark,
+            config=self.config,
+            plan=plan,
+            checkpoint=self.checkpoint(plan),
+            record=record,
+            given=self.sinks,
+        )
+        return start.start(self.trigger or self.config.options.trigger, board, watch)
 
     def _located(self, failed: WindowpaneError) -> WindowpaneError:
         """A mistake that was found by a layer that knows the key but not the file."""
@@ -171,83 +170,6 @@ class Pipeline:
         except Exception as failed:
             raise start_failure(failed, self.log, logged) from failed
 
-    def _retrying(self, sink: Sink, stopping: threading.Event) -> RetryingSink:
-        settings = self.config.sinks.get(sink.name)
-        pauses = settings.retry.pauses if settings else Retry().pauses
-        return RetryingSink(sink, stopping, pauses, self.config.redact)
-
-    def _hearing(self, board: Board, plan: Plan, watch: Watch | None) -> Callable[[Entry], None]:
-        board.begin(plan.transform, self.checkpoint(plan).ledger.last())
-        notices = Notices(plan)
-
-        def hear(entry: Entry) -> None:
-            notices.hear(entry)
-            board.note(plan.transform, entry)
-            if watch is not None:
-                watch(plan.transform, entry)
-
-        return hear
-
-    def _start(
-        self, spark: SparkSession, plan: Plan, shards: int, watch: Callable[[Entry], None], board: Board
-    ) -> RunningTransform:
-        checkpoint = self.checkpoint(plan)
-        stopping = threading.Event()
-        sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.sinks)]
-        build = partial(self._build, spark, plan, shards, identified=any(sink.wants_identity for sink in sinks))
-        dataflow = build()
-        if plan.ticks_for and not checkpoint.ticks():
-            warn_of_no_ticks(plan)
-        side = build_side_output(spark, self.config, plan, checkpoint, self.sinks)
-        for sink in sinks:
-            sink.open(spark, identified=dataflow.results.has_identity)
-        side.open(spark)
-        runner = BatchRunner(
-            spark,
-            dataflow.results,
-            checkpoint.ledger,
-            checkpoint.timestamp_us,
-            sinks,
-            side,
-            watch,
-            plan.transform,
-            damaged=checkpoint.damaged,
-            run_id=checkpoint.run_id,
-            unnamed_until=checkpoint.unnamed_until(),
-        )
-
-        def look_into(batch_id: int) -> dict[str, str]:
-            return damaged_files(spark, self.config.streams, self.config.base_dir, checkpoint.spark, batch_id)
-
-        config = self.config
-        index = BatchIndex(spark, Path(checkpoint.spark), config.streams, config.base_dir, checkpoint.reinject)
-        board.beside[plan.transform] = partial(_beside, self.config, plan, side)
-        transform = RunningTransform(plan, checkpoint, build, dataflow, runner, stopping, self.log, look_into, index)
-        side.begin(checkpoint.last_committed())
-        transform.begin(self.trigger or self.config.options.trigger)
-        return transform
-
-    def _build(
-        self,
-        spark: SparkSession,
-        plan: Plan,
-        shards: int,
-        reading: Reading = EXACTLY,
-        *,
-        identified: bool,
-    ) -> Dataflow:
-        checkpoint = self.checkpoint(plan)
-        sources = pipeline_sources(spark, self.config, plan, checkpoint, reading=reading)
-        return build_dataflow(
-            spark, plan, sources, shards=shards, feedback=True, ticks=checkpoint.ticks(), identified=identified
-        )
-
 
 def _trigger(given: Trigger | str | None) -> Trigger | None:
     return parse_options({"trigger": given}).trigger if isinstance(given, str) else given
-
-
-def _beside(config: PipelineConfig, plan: Plan, side: SideOutput) -> dict[str, Any]:
-    """What a status has beside the last batch: where side rows go, and how their sinks do."""
-    routes = config.transforms[plan.transform].side_output.routes()
-    return {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.told()}

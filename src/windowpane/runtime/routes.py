@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from windowpane.checkpoint.outbox import Outbox
-from windowpane.checkpoint.reinjection import Reinjection
+from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route
 from windowpane.config import Sink as SinkConfig
@@ -20,6 +18,7 @@ from windowpane.formats import load
 from windowpane.outcomes import SideKind
 from windowpane.plan.build import Plan
 from windowpane.spark.channels import SideChannel
+from windowpane.spark.reinjection import Reinjection
 from windowpane.spark.side_output import SideOutput, side_batches
 from windowpane.spark.unpacking import SideRecords
 
@@ -58,7 +57,13 @@ def build_sink(config: PipelineConfig, name: str, declared: SinkConfig) -> Sink:
 
 
 def build_side_output(
-    spark: SparkSession, config: PipelineConfig, plan: Plan, checkpoint: Checkpoint, given: Mapping[str, Sink]
+    spark: SparkSession,
+    config: PipelineConfig,
+    plan: Plan,
+    *,
+    checkpoint: Checkpoint,
+    record: PlanRecord,
+    given: Mapping[str, Sink],
 ) -> SideOutput:
     """A channel for each sink of side rows, and the reinjection if a kind is reinjected."""
     routes = config.transforms[plan.transform].side_output.routes()
@@ -66,22 +71,29 @@ def build_side_output(
     for name in dict.fromkeys(route.last for route in routes.values() if route.last != METRICS_ONLY):
         sink = given.get(name) or build_sink(config, name, config.sinks[name])
         side_records = _side_records(plan, {kind: route for kind, route in routes.items() if route.last == name})
-        build = side_batches(spark, plan.transform, checkpoint.run_id, side_records, checkpoint.unnamed_until())
+        build = side_batches(
+            spark,
+            plan.transform,
+            side_records,
+            run_id=checkpoint.log.run_id,
+            is_unnamed=record.is_unnamed,
+        )
         pauses = config.sinks[name].retry.pauses if name in config.sinks else ()
         channels[name] = SideChannel(
-            sink, side_records, Outbox(checkpoint.outbox / name), build,
-            max_waiting=config.options.max_side_backlog, pauses=pauses, redact=config.redact,
+            sink, side_records, checkpoint.outbox(name), build,
+            max_pending=config.options.max_side_backlog, pauses=pauses, redact=config.redact,
         )  # fmt: skip
-    _tell_forgotten(checkpoint.outbox, channels)
+    _warn_of_unrouted(checkpoint, channels)
     return SideOutput(channels, _reinjection(plan, checkpoint, routes))
 
 
-def _tell_forgotten(outbox: Path, channels: Mapping[str, SideChannel]) -> None:
+def _warn_of_unrouted(checkpoint: Checkpoint, channels: Mapping[str, SideChannel]) -> None:
     """Warn of rows of an earlier run for a sink that no route names any more. They are kept, and not delivered."""
-    for folder in sorted(outbox.iterdir()) if outbox.is_dir() else []:
-        rows = sum(Outbox(folder).waiting().values())
-        if rows and folder.name not in channels:
-            _log.warning("%s side rows wait in %s for a sink that no route names any more", f"{rows:,}", folder)
+    for sink, outbox in checkpoint.outboxes().items():
+        rows = sum(outbox.pending().values())
+        if rows and sink not in channels:
+            place = outbox.address()
+            _log.warning("%s side rows wait in %s for a sink that no route names any more", f"{rows:,}", place)
 
 
 def _side_records(plan: Plan, routes: Mapping[SideKind, Route]) -> SideRecords:
@@ -96,4 +108,4 @@ def _reinjection(plan: Plan, checkpoint: Checkpoint, routes: Mapping[SideKind, R
         return None
     limits: dict[str, int] = {kind: route.max_reinjections for kind, route in again.items()}
     rates: dict[str, int] = {kind: route.rate_limit for kind, route in again.items() if route.rate_limit is not None}
-    return Reinjection(checkpoint.reinject, plan.query.relation.streams[0].name, limits, rates)
+    return Reinjection(checkpoint.queue, plan.query.relation.streams[0].name, limits, rates)

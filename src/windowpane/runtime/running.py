@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.transform import RunLock
+from windowpane.checkpoint.run_lock import RunLock
 from windowpane.observe.endpoint import MetricsEndpoint
+from windowpane.runtime.draining import drain, settle
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.status import Board
 from windowpane.runtime.transform import RunningTransform
@@ -24,16 +26,20 @@ class RunningPipeline:
     def __init__(
         self,
         spark: SparkSession,
-        transforms: list[RunningTransform],
+        *,
         lock: RunLock,
         board: Board,
-        *,
+        log: Path,
         owns_session: bool,
         metrics: MetricsEndpoint | None = None,
     ) -> None:
-        self.spark, self.transforms, self.board = spark, transforms, board
-        self._lock, self._owns_session = lock, owns_session
-        self.metrics = metrics
+        self.spark, self.board, self.metrics = spark, board, metrics
+        self.transforms: list[RunningTransform] = []
+        self._lock, self._log, self._owns_session = lock, log, owns_session
+
+    def add(self, transform: RunningTransform) -> None:
+        """A transform has started."""
+        self.transforms.append(transform)
 
     @property
     def active(self) -> bool:
@@ -72,7 +78,7 @@ class RunningPipeline:
         If not, also when it raises, the pipeline still has to be stopped. The next start goes on from there.
         """
         self.board.become("draining")
-        if not all(transform.drain(asked_to_stop) for transform in self.transforms):
+        if not all(drain(transform, asked_to_stop) for transform in self.transforms):
             return False
         self.board.become("finished")
         self._close()
@@ -86,8 +92,7 @@ class RunningPipeline:
 
     def fail(self, failed: BaseException) -> Exception:
         """Stop what still runs after a failure, and give the error to show."""
-        log = self.transforms[0].log if self.transforms else None
-        reason = spark_failure(failed, None, log)
+        reason = spark_failure(failed, None, self._log)
         with contextlib.suppress(Exception):  # what fails now fails of the same cause, or matters less
             self._stop_queries()
         with contextlib.suppress(Exception):
@@ -99,7 +104,7 @@ class RunningPipeline:
         for transform in self.transforms:
             transform.stop()
         for transform in self.transforms:
-            transform.settle(for_good=False)
+            settle(transform, for_good=False)
 
     def _close(self) -> None:
         """Each of these even if another fails: Spark may be gone, and the lock has to go in any case."""

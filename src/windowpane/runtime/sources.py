@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.checkpoint.reinjection import queue_folder
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
@@ -32,7 +31,7 @@ def pipeline_sources(
         return open_stream(
             spark, name, config.streams[name], config.base_dir,
             max_records=max_records, originals=originals,
-            queue=queue_folder(checkpoint.reinject, name) if again else None,
+            queue=checkpoint.queue.open(name) if again else None,
             reading=reading,
         )  # fmt: skip
 

@@ -1,24 +1,22 @@
-"""What a running pipeline tells of itself: kept in `status.json` in its checkpoint, for other processes to read."""
+"""The status of a running pipeline: collected from its transforms and written for other processes to read."""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.status import STATUS_FILE
-from windowpane.durable import write_whole
+from windowpane.checkpoint.records import FORMAT
+from windowpane.checkpoint.status import StatusFile
+from windowpane.checkpoint.store import Store
 
-FORMAT = 1
 REFRESH_SECONDS = 2.0
 RATE_SECONDS = 10.0
-"""Rows per second are taken over this long."""
+"""Rows per second are averaged over this time."""
 
 State: TypeAlias = Literal["starting", "running", "draining", "stopped", "finished", "failed"]
 
@@ -26,22 +24,21 @@ State: TypeAlias = Literal["starting", "running", "draining", "stopped", "finish
 class Board:
     """Gathers the last micro-batch of each transform and writes the status file. Called from several threads."""
 
-    def __init__(self, folder: Path, file: str | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._clock = folder / STATUS_FILE, clock
+    def __init__(self, store: Store, file: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file, self._clock = StatusFile(store), clock
         self._lock = threading.Lock()
         self._written = 0.0
         self._recent: dict[str, deque[tuple[float, int]]] = {}
         self.state: State = "starting"
         self.error: dict[str, object] | None = None
         self.entries: dict[str, Entry] = {}
-        self.beside: dict[str, Callable[[], dict[str, Any]]] = {}
-        """What a transform tells beside its last micro-batch, asked for whenever the status is."""
+        self._more: dict[str, Callable[[], dict[str, Any]]] = {}
         self._batch_done: Callable[[str, float], None] = lambda _transform, _seconds: None
         self._about: dict[str, Any] = {"format": FORMAT, "file": file, "pid": os.getpid(), "started_us": _now_us()}
 
-    def begin(self, transform: str, entry: Entry | None) -> None:
-        """A transform starts, maybe after earlier batches."""
-        self._recent[transform] = deque([(self._clock(), 0)])
+    def begin(self, transform: str, entry: Entry | None, more: Callable[[], dict[str, Any]] = dict[str, Any]) -> None:
+        """A transform starts, after the batch of `entry` if it has run before. `more`: further parts of its status."""
+        self._recent[transform], self._more[transform] = deque([(self._clock(), 0)]), more
         if entry is not None:
             self.entries[transform] = entry
 
@@ -58,7 +55,7 @@ class Board:
         self.write()
 
     def refresh(self) -> None:
-        """Write again if the last time is a while ago, so that a reader can tell that the process is alive."""
+        """Write the status again after a while, so that readers can see that the process is alive."""
         if self._clock() - self._written >= REFRESH_SECONDS:
             self.write()
 
@@ -80,24 +77,23 @@ class Board:
         return self._about | own
 
     def _transform(self, name: str, entry: Entry) -> dict[str, Any]:
-        beside = self.beside.get(name)
-        told = beside() if beside else {}
-        return describe_entry(entry) | told | {"rows_per_second": round(self.rows_per_second(name), 1)}
+        more = self._more[name]() if name in self._more else {}
+        return describe_entry(entry) | more | {"rows_per_second": round(self.rows_per_second(name), 1)}
 
     def serve_metrics(self, url: str, batch_done: Callable[[str, float], None]) -> None:
-        """Metrics are to be had at `url`, and hear of every micro-batch."""
+        """The metrics are served at `url`; `batch_done` is called for every micro-batch."""
         self._about["metrics"], self._batch_done = url, batch_done
 
     def write(self) -> None:
         with self._lock:
             self._written = self._clock()
-        document = json.dumps(self.document(), indent=1)
+        document = self.document()
         with self._lock:
-            write_whole(self._path, document)
+            self._file.write(document)
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:
-    """A micro-batch for people and scripts: `in` under its own name, the watermark's lag behind now."""
+    """A micro-batch for people and scripts."""
     lag = None if entry.watermark_us is None else _now_us() - entry.watermark_us
     return {
         "batch_id": entry.batch_id,
@@ -119,7 +115,7 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
 
 
 def named(counts: dict[str, int]) -> dict[str, int]:
-    """Counts by the names of the accounting identity; `in` is a keyword in Python alone."""
+    """Counts by the names of the accounting identity: `in`, which is a keyword in Python, has no underscore."""
     return {name.rstrip("_"): count for name, count in counts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Where a transform's side rows go: to the channels of their sinks, or back into the input."""
+"""The side output of a transform: rows go to the channels of their sinks, or into the reinjection queue."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.checkpoint.outbox import Waiting
-from windowpane.checkpoint.reinjection import Reinjection, Round
+from windowpane.checkpoint.outbox import PendingBatch
 from windowpane.connectors.sinks import SinkBatch
-from windowpane.spark.channels import LAST_TRIES, Build, SideChannel
+from windowpane.spark.channels import LAST_TRIES, SideChannel
+from windowpane.spark.reinjection import Reinjection, ReinjectionSplit
+from windowpane.spark.side_delivery import Build
 from windowpane.spark.unpacking import SideRecords
 
 SETTLE_SECONDS = 60.0
 IN_PROCESS = 5_000
-"""Up to so many records become JSON here; more of them in the workers."""
+"""Up to this number, the driver makes JSON of side rows; workers do if there are more."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,17 @@ class SideOutput:
         routed |= set(self.reinjection.limits) if self.reinjection else set()
         return any(counts.get(kind) for kind in routed)
 
-    def going_round(self, rows: Sequence[pa.RecordBatch], elapsed_us: int) -> Round:
+    def split(self, rows: Sequence[pa.RecordBatch], elapsed_us: int) -> ReinjectionSplit:
         """Which rows are read again."""
-        return self.reinjection.part(rows, _seconds(elapsed_us)) if self.reinjection else Round(tuple(rows))
+        if self.reinjection is None:
+            return ReinjectionSplit(tuple(rows))
+        return self.reinjection.split(rows, _seconds(elapsed_us))
 
     def allowed(self, counts: Mapping[str, int], elapsed_us: int) -> dict[str, int]:
-        """How many rows of each kind their channel takes: its limit for every second since the last batch, and no more
-        than there is room for. A kind without a channel is not held to anything.
+        """How many rows of each kind their channel takes: its limit per second since the last batch, at most what it
+        has room for. Kinds without a channel have no limit.
 
-        Time is that of the batches, so that a replayed batch is given the same.
+        The time between batches is that of their timestamps, so a replayed batch gets the same numbers.
         """
         found = dict(counts)
         for channel in self.channels.values():
@@ -67,12 +70,12 @@ class SideOutput:
         for channel in self.channels.values():
             side_records = channel.side_records
             texts = error_records(side_records) if "error" in side_records.kinds else []
-            waiting = Waiting(batch_id, side_records.chosen(rows, allowed), texts, final)
-            if waiting.rows or (clear and channel.sink.delivery == "exactly_once"):
-                channel.hand_over(waiting)
+            pending = PendingBatch(batch_id, side_records.chosen(rows, allowed), texts, final)
+            if pending.rows or (clear and channel.sink.delivery == "exactly_once"):
+                channel.hand_over(pending)
 
     def open(self, spark: SparkSession) -> None:
-        """Before the first batch; ConfigError for what no later try will mend."""
+        """Called before the first batch; ConfigError for a mistake that no retry can correct."""
         for channel in self.channels.values():
             channel.sink.open(spark, identified=False)
 
@@ -80,10 +83,10 @@ class SideOutput:
         for channel in self.channels.values():
             channel.begin(last_committed)
         if self.reinjection is not None:
-            self.reinjection.forget_after(last_committed)
+            self.reinjection.queue.forget_after(last_committed)
 
     def undelivered(self) -> dict[str, int]:
-        """Rows that wait for sinks that are away, by sink."""
+        """Undelivered rows of unreachable sinks, by sink."""
         found = {name: channel.undelivered() for name, channel in self.channels.items()}
         return {name: rows for name, rows in found.items() if rows}
 
@@ -92,12 +95,12 @@ class SideOutput:
         found = {name: channel.outbox.handed_over(batch_id) for name, channel in self.channels.items()}
         return {name: rows for name, rows in found.items() if rows is not None}
 
-    def told(self) -> dict[str, dict[str, object]]:
+    def status(self) -> dict[str, dict[str, object]]:
         """For status and metrics."""
-        return {name: channel.told() for name, channel in self.channels.items()}
+        return {name: channel.status() for name, channel in self.channels.items()}
 
     def settle(self, *, for_good: bool) -> dict[str, int]:
-        """Before the pipeline ends: rows that are still not delivered, by sink. `for_good`: it will not start again."""
+        """Called before the pipeline ends; returns undelivered rows by sink. `for_good`: it will not start again."""
         tries = LAST_TRIES if for_good else 1
         left = {name: channel.settle(SETTLE_SECONDS, tries) for name, channel in self.channels.items()}
         return {name: rows for name, rows in left.items() if rows}
@@ -108,30 +111,35 @@ class SideOutput:
 
 
 def side_batches(
-    spark: SparkSession, transform: str, run_id: Callable[[], str], whole: SideRecords, unnamed_until: int
+    spark: SparkSession,
+    transform: str,
+    whole: SideRecords,
+    *,
+    run_id: Callable[[], str],
+    is_unnamed: Callable[[int], bool],
 ) -> Build:
-    """How what waits becomes a batch for a sink."""
+    """Builds batches for a sink from undelivered side rows."""
 
-    def build(waiting: Waiting, max_bytes: int | None) -> SinkBatch:
+    def build(pending: PendingBatch, max_bytes: int | None) -> SinkBatch:
         side_records = replace(whole, max_bytes=max_bytes)
-        frame, table = partial(_in_workers, spark, side_records, waiting), None
-        if waiting.rows <= IN_PROCESS:
-            records = [*side_records.texts(waiting.batches), *side_records.fitted(waiting.texts)]
+        frame, table = partial(_in_workers, spark, side_records, pending), None
+        if pending.rows <= IN_PROCESS:
+            records = [*side_records.texts(pending.batches), *side_records.fitted(pending.texts)]
             table = pa.table({"value": pa.array(records, pa.string())})
             frame = partial(spark.createDataFrame, table, "value string")
         return SinkBatch(
-            waiting.batch_id, frame, side_records=True, transform=transform, table=table, rows=waiting.rows,
-            run=run_id(), final=waiting.final, was_unnamed=waiting.batch_id <= unnamed_until,
+            pending.batch_id, frame, side_records=True, transform=transform, table=table, rows=pending.rows,
+            run=run_id(), final=pending.final, was_unnamed=is_unnamed(pending.batch_id),
         )  # fmt: skip
 
     return build
 
 
-def _in_workers(spark: SparkSession, side_records: SideRecords, waiting: Waiting) -> DataFrame:
-    payloads = [Waiting(waiting.batch_id, [batch]).packed() for batch in waiting.batches]
+def _in_workers(spark: SparkSession, side_records: SideRecords, pending: PendingBatch) -> DataFrame:
+    payloads = [PendingBatch(pending.batch_id, [batch]).packed() for batch in pending.batches]
     packed = spark.createDataFrame(pa.table({"payload": pa.array(payloads, pa.binary())}), "payload binary")
     records = packed.repartition(max(1, len(payloads))).mapInArrow(side_records.run, "value string")
-    beside = pa.table({"value": pa.array(side_records.fitted(waiting.texts), pa.string())})
+    beside = pa.table({"value": pa.array(side_records.fitted(pending.texts), pa.string())})
     texts = spark.createDataFrame(beside, "value string")
     return records.unionAll(texts)
 

@@ -1,0 +1,106 @@
+"""`plan.json`: which query a transform's checkpoint belongs to, and what about it may not change."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict, dataclass
+
+from pydantic import TypeAdapter
+
+from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
+from windowpane.checkpoint.store import Store
+from windowpane.errors import StateError
+from windowpane.plan.build import Plan
+
+PLAN_FILE = "plan.json"
+_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "WATERMARK", "EMIT", "ORDER BY", "LIMIT")
+
+
+@dataclass(frozen=True)
+class PlanRecord:
+    """The plan that state was made with."""
+
+    plan_id: str
+    sql: str
+    shards: int
+    ticks: bool = False
+    """Whether the query has a source that ticks: Spark continues only with the sources it knows."""
+    reinject: bool = False
+    """Whether the query reads side rows again, which is a source too."""
+    unnamed_until: int | None = None
+    """The last batch that an earlier version may have written to files whose names lack the run. None: not known."""
+
+    @classmethod
+    def of(cls, plan: Plan, shards: int) -> PlanRecord:
+        """For a new checkpoint."""
+        ticks, reinjects = bool(plan.ticks_for), plan.reinjects
+        return cls(plan.plan_id, plan.query.canonical, shards, ticks=ticks, reinject=reinjects, unnamed_until=-1)
+
+    def is_unnamed(self, batch_id: int) -> bool:
+        """Whether an earlier version may have written this batch to files whose names lack the run."""
+        return self.unnamed_until is not None and batch_id <= self.unnamed_until
+
+
+class PlanFile:
+    """The record in a transform's store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self) -> PlanRecord | None:
+        """None for a new checkpoint."""
+        content = read_object(self._store, PLAN_FILE, {"format": int})
+        return typed(_RECORD, content, self.address()) if content is not None else None
+
+    def write(self, record: PlanRecord) -> None:
+        self._store.replace(PLAN_FILE, encoded({"format": FORMAT, **asdict(record)}))
+
+    def exists(self) -> bool:
+        return self._store.exists(PLAN_FILE)
+
+    def address(self) -> str:
+        return self._store.address(PLAN_FILE)
+
+
+_RECORD = TypeAdapter(PlanRecord)
+
+
+def check_same_query(record: PlanRecord, plan: Plan, checkpoint: str) -> None:
+    """StateError, with the difference, if the state was made by another query. `checkpoint` is its address."""
+    if record.plan_id == plan.plan_id:
+        return
+    changes = difflib.ndiff(_clauses(record.sql), _clauses(plan.query.canonical))
+    raise StateError(
+        "CHECKPOINT_OTHER_QUERY",
+        f"the checkpoint {checkpoint} belongs to plan {record.plan_id}, this query is plan {plan.plan_id}:\n"
+        + "\n".join(f"  {line}" for line in changes if line[0] in "+-"),
+        "run the query it was made with, set another `checkpoint` folder, or begin anew: windowpane reset",
+    )
+
+
+def check_reinjection(record: PlanRecord, plan: Plan, checkpoint: str) -> None:
+    """StateError if a route to `reinject` was added or removed: Spark does not let a checkpoint's sources change."""
+    if record.reinject != plan.reinjects:
+        was, now = ("with", "without") if record.reinject else ("without", "with")
+        raise StateError(
+            "CHECKPOINT_REINJECT",
+            f"the checkpoint {checkpoint} was made {was} a route to `reinject`, and this pipeline is {now} one",
+            "keep the route as it was, set another `checkpoint` folder, or begin anew: windowpane reset",
+        )
+
+
+def check_shards(record: PlanRecord, shards: int | None, checkpoint: str) -> None:
+    """StateError if the options ask for another number of shards than the state has."""
+    if shards is not None and shards != record.shards:
+        raise StateError(
+            "CHECKPOINT_SHARDS",
+            f"the state in {checkpoint} has {record.shards} shards, the options ask for {shards}",
+            f"set options `shards = {record.shards}`, or begin anew: windowpane reset",
+        )
+
+
+def _clauses(sql: str) -> list[str]:
+    """A canonical query with a line per clause, for a readable difference."""
+    for word in _CLAUSES:
+        sql = sql.replace(f" {word} ", f"\n{word} ")
+    return sql.splitlines()

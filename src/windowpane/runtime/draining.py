@@ -1,0 +1,59 @@
+"""The end of a transform: process the remaining input, emit every open window, deliver side rows, finish."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from windowpane.runtime.transform import AVAILABLE_NOW, RunningTransform
+from windowpane.spark.ending import end_batch
+
+_POLL_SECONDS = 0.25
+_log = logging.getLogger("windowpane.run")
+
+
+def drain(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
+    """Process what is available, emit everything open, and finish the checkpoint. False if asked to stop before."""
+    transform.finish_input()
+    if not (_ended_unless(transform, asked_to_stop) and _empty_queue(transform, asked_to_stop)):
+        return False
+    checkpoint = transform.checkpoint
+    last = checkpoint.log.last_committed()
+    entry = checkpoint.ledger.read(last)
+    if entry is not None:
+        spark, stages = transform.runner.spark, transform.dataflow.stages
+        transform.run_batch(end_batch(spark, checkpoint.spark, stages, last, entry.clock_us), last + 1, final=True)
+    settle(transform, for_good=True)
+    checkpoint.finish(last + 1)
+    return True
+
+
+def settle(transform: RunningTransform, *, for_good: bool) -> None:
+    """Let side rows reach the sinks that accept them, and log what is left. `for_good`: the pipeline is finished."""
+    checkpoint, side = transform.checkpoint, transform.runner.side
+    for sink, rows in side.settle(for_good=for_good).items():
+        if for_good:
+            what = f"they are in {checkpoint.write_undelivered(sink, side.channels[sink].undelivered_records())}"
+        else:
+            what = f"they stay in {checkpoint.outbox(sink).address()}, and the next start delivers them"
+        name = transform.plan.transform
+        _log.warning("transform `%s`: side sink `%s` has %s undelivered rows: %s", name, sink, f"{rows:,}", what)
+
+
+def _ended_unless(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
+    while not transform.ended(_POLL_SECONDS):
+        if asked_to_stop.is_set():
+            return False
+    return True
+
+
+def _empty_queue(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
+    """Read queued side rows again. Every round brings a row nearer to the limit of its reinjections."""
+    checkpoint, done = transform.checkpoint, None
+    while (last := checkpoint.log.last_committed()) != done:
+        entry, done = checkpoint.ledger.read(last), last
+        if entry is not None and entry.reinjecting:
+            transform.begin(AVAILABLE_NOW)
+            if not _ended_unless(transform, asked_to_stop):
+                return False
+    return True

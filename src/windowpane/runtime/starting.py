@@ -1,0 +1,131 @@
+"""Builds the running parts of a transform: its sinks, its side output, its dataflow and its query."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.transform import Checkpoint
+from windowpane.config import PipelineConfig, Retry, Trigger
+from windowpane.connectors.batch_index import BatchIndex
+from windowpane.connectors.retrying import RetryingSink
+from windowpane.connectors.sinks import Sink
+from windowpane.connectors.sources import EXACTLY, Reading
+from windowpane.connectors.unreadable_files import find_unreadable
+from windowpane.plan.build import Plan
+from windowpane.runtime.location import log_file
+from windowpane.runtime.notices import Notices, warn_of_no_ticks
+from windowpane.runtime.routes import build_side_output, build_sinks
+from windowpane.runtime.sources import pipeline_sources
+from windowpane.runtime.status import Board
+from windowpane.runtime.transform import RunningTransform
+from windowpane.spark.batch import BatchRunner
+from windowpane.spark.dataflow import Dataflow, build_dataflow
+from windowpane.spark.side_output import SideOutput
+
+Watch = Callable[[str, Entry], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformStart:
+    """What is known when a transform starts. `record`: the plan that the checkpoint has taken on."""
+
+    spark: SparkSession
+    config: PipelineConfig
+    plan: Plan
+    checkpoint: Checkpoint
+    record: PlanRecord
+    given: Mapping[str, Sink]
+    """Sinks from Python, by name."""
+
+    def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningTransform:
+        """Start the query. `board` and `watch` are told of every finished micro-batch."""
+        plan, checkpoint, stopping = self.plan, self.checkpoint, threading.Event()
+        sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.given)]
+        build = partial(self._build, identified=any(sink.wants_identity for sink in sinks))
+        dataflow = build(EXACTLY)
+        if plan.ticks_for and not self.record.ticks:
+            warn_of_no_ticks(plan)
+        side = build_side_output(
+            self.spark, self.config, plan, checkpoint=checkpoint, record=self.record, given=self.given
+        )
+        for sink in sinks:
+            sink.open(self.spark, identified=dataflow.results.has_identity)
+        side.open(self.spark)
+        board.begin(plan.transform, checkpoint.ledger.last(), partial(self._side_status, side))
+        transform = RunningTransform(
+            plan=plan,
+            checkpoint=checkpoint,
+            build=build,
+            dataflow=dataflow,
+            runner=self._runner(dataflow, sinks, side, self._hearing(board, watch)),
+            index=self._index(),
+            find_unreadable=self._find_unreadable,
+            stopping=stopping,
+            log=log_file(self.config),
+        )
+        side.begin(checkpoint.log.last_committed())
+        transform.begin(trigger)
+        return transform
+
+    def _build(self, reading: Reading, *, identified: bool) -> Dataflow:
+        sources = pipeline_sources(self.spark, self.config, self.plan, self.checkpoint, reading=reading)
+        return build_dataflow(
+            self.spark,
+            self.plan,
+            sources,
+            shards=self.record.shards,
+            feedback=True,
+            ticks=self.record.ticks,
+            identified=identified,
+        )
+
+    def _runner(
+        self, dataflow: Dataflow, sinks: list[RetryingSink], side: SideOutput, watch: Callable[[Entry], None]
+    ) -> BatchRunner:
+        return BatchRunner(
+            spark=self.spark,
+            transform=self.plan.transform,
+            results=dataflow.results,
+            checkpoint=self.checkpoint,
+            record=self.record,
+            sinks=sinks,
+            side=side,
+            watch=watch,
+        )
+
+    def _retrying(self, sink: Sink, stopping: threading.Event) -> RetryingSink:
+        settings = self.config.sinks.get(sink.name)
+        pauses = settings.retry.pauses if settings else Retry().pauses
+        return RetryingSink(sink, stopping, pauses, self.config.redact)
+
+    def _index(self) -> BatchIndex:
+        config, checkpoint = self.config, self.checkpoint
+        return BatchIndex(self.spark, checkpoint.log, config.streams, config.base_dir, checkpoint.queue.path())
+
+    def _find_unreadable(self, batch_id: int) -> dict[str, str]:
+        files = self.checkpoint.log.batch_files(batch_id)
+        return find_unreadable(self.spark, files, streams=self.config.streams, base=self.config.base_dir)
+
+    def _hearing(self, board: Board, watch: Watch | None) -> Callable[[Entry], None]:
+        notices, name = Notices(self.plan), self.plan.transform
+
+        def hear(entry: Entry) -> None:
+            notices.hear(entry)
+            board.note(name, entry)
+            if watch is not None:
+                watch(name, entry)
+
+        return hear
+
+    def _side_status(self, side: SideOutput) -> dict[str, Any]:
+        """The part of the status about side rows: where they go, and the state of their sinks."""
+        routes = self.config.transforms[self.plan.transform].side_output.routes()
+        return {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.status()}
