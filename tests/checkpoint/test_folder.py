@@ -32,11 +32,12 @@ def test_modes_are_those_of_the_root(store: FolderStore, tmp_path: Path) -> None
 
 
 def test_unfinished_writes_are_no_objects_and_are_swept(store: FolderStore, tmp_path: Path) -> None:
-    (tmp_path / "state" / ".plan.json.17.tmp").write_bytes(b"half")
+    for name in (".plan.json.17.tmp", ".plan.json.17-4.tmp", ".notes.tmp"):
+        (tmp_path / "state" / name).write_bytes(b"half")
     store.replace("plan.json", b"whole")
-    assert store.names() == ["plan.json"]
+    assert store.names() == [".notes.tmp", "plan.json"]
     store.sweep()
-    assert [path.name for path in (tmp_path / "state").iterdir()] == ["plan.json"]
+    assert {path.name for path in (tmp_path / "state").iterdir()} == {".notes.tmp", "plan.json"}, "a user's file stays"
 
 
 def test_a_write_that_fails_leaves_nothing(store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from typing import IO, Self
 from windowpane.checkpoint.store import corrupt, unwritable
 from windowpane.durable import make_folder, sync_folder, write_synced
 
-_DRAFT = re.compile(r"\..*\.tmp")
+_DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
+"""Names of unfinished writes, with the process and the thread that write them."""
 
 
 class FolderStore:
@@ -112,7 +113,8 @@ class FolderStore:
     def sweep(self) -> None:
         with _changing(self._root):
             for path in self._root.glob(".*.tmp"):
-                path.unlink(missing_ok=True)
+                if _DRAFT.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
 
     def lease(self, name: str) -> FolderLease:
         return FolderLease(self._root / name)

@@ -107,6 +107,7 @@ class Pipeline:
         prepare_store(self.config)
         lock = RunLock(self.store)
         lock.acquire()
+        self.store.sweep()
         Requests(self.store).forget()
         metrics = None
         try:
