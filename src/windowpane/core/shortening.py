@@ -1,4 +1,4 @@
-"""Side records cut to a length, for sinks that do not take longer ones. What was cut is named in the record."""
+"""Side records cut to a maximum length, for sinks that refuse longer ones. Records name the fields that were cut."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 
 CUT = "_truncated"
 _FIELDS = ("original_event", "group_key", "error_detail")
-"""The only fields without a bound, the least needed first."""
+"""The only fields of unlimited length, the least important first."""
 _ROOM = 200
 """Bytes for the names of the fields that were cut."""
 
 
 def shortened(text: str, max_bytes: int | None) -> str:
-    """A record of at most so many bytes, a few hundred at least. `truncated` lists the fields that were cut.
+    """The record in at most `max_bytes` bytes (at least a few hundred). `truncated` lists the fields that were cut.
 
     A field that is an object becomes `{"_truncated": "the beginning of its JSON"}`.
     """
@@ -31,7 +31,7 @@ def shortened(text: str, max_bytes: int | None) -> str:
 
 
 def _beginning(value: object, room: int) -> object:
-    """So much of a value that it takes no more than `room` bytes as JSON."""
+    """The beginning of a value, in at most `room` bytes of JSON."""
     whole = value if isinstance(value, str) else json.dumps(value)
     widest = 2 if whole.isascii() and whole.isprintable() else 12
     begun = whole[: max(0, room - len(CUT) - 8) // widest]

@@ -82,9 +82,9 @@ def _group_key(rows: pa.RecordBatch, keys: Sequence[Key]) -> pa.Array:
 
 
 def shown_details(batch: pa.RecordBatch, *, originals: bool) -> pa.RecordBatch:
-    """Side rows whose details are fit to be shown: never a whole record.
+    """Side rows with details that may be shown, never a whole record.
 
-    `originals`: the route asked for the rows as they were read. Without it a detail holds nothing of a row's content.
+    `originals`: the route includes original rows. Otherwise details contain nothing of a row's content.
     """
     detail = batch.column("error_detail").cast(pa.string())
     undecoded = pc.fill_null(pc.equal(batch.column("reason"), DECODE), fill_value=False)

@@ -19,7 +19,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def to_records(batch: pa.RecordBatch, plan_id: str, transform: str) -> list[dict[str, object]]:
     """The records of ADR-0001 as dicts, every field filled, times in RFC 3339 with microseconds.
 
-    A row that was read again has `reinjections` too: how often.
+    Reinjected rows also have `reinjections`: how often they were read again.
     """
     return [_record(row, plan_id, transform) for row in readable(batch).to_pylist()]
 

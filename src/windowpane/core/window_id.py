@@ -1,4 +1,4 @@
-"""Window identity: a stable hash of plan id, start and end (and what tells equal bounds apart), as 16 hex digits."""
+"""Window identity: a stable hash of plan id, start, end and (where bounds may be equal) a salt, as 16 hex digits."""
 
 from __future__ import annotations
 

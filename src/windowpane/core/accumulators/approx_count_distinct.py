@@ -1,6 +1,6 @@
 """approx_count_distinct by HyperLogLog sketches of Apache DataSketches. State is a serialized sketch, NULL when empty.
 
-The library takes one value and one sketch at a time: it is given each group's distinct values only.
+The library takes one value at a time, so it only gets the distinct values of each group.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class DistinctSketchAccumulator:
             return 0
         union = datasketches.hll_union(self._log2_size)
         sketch = datasketches.hll_sketch.deserialize(blob)
-        # Twice: a sketch that was never united estimates from the order of its values, and so would depend on the cuts.
+        # Twice: the estimate of a sketch that was never merged depends on the order of its values.
         union.update(sketch)
         union.update(sketch)
         return round(float(union.get_estimate()))

@@ -1,7 +1,7 @@
-"""approx_percentile: a mergeable quantile summary that keeps real values and involves no chance.
+"""approx_percentile: a mergeable quantile summary without randomness, which keeps values of the input.
 
-The quantile sketches of the libraries at hand toss coins, and a replayed batch would then give other values. This one
-compacts like theirs, by levels of values that each stand for 2**level rows, and alternates where they toss.
+The quantile sketches of the available libraries are randomized, so that a replayed batch would give other results. This
+one compacts like theirs, by levels of values that each stand for 2**level rows, and alternates instead.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class QuantileAccumulator:
         ]
 
     def _halve(self, level: int, rows: Int64s, keys: Int64s, groups: Groups, totals: Int64s) -> tuple[Int64s, Int64s]:
-        """Of each group with too many rows at this level: those to drop, and those that stand for them one level up."""
+        """For groups with too many rows at this level: the rows to drop, and those that replace them one level up."""
         sizes = np.bincount(groups.ids[rows], minlength=groups.count)
         rows = rows[sizes[groups.ids[rows]] > self._capacity]
         ids = groups.ids[rows]

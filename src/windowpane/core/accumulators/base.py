@@ -1,7 +1,7 @@
-"""What an aggregate is to the core: pure functions over columns, with the state itself in Arrow columns.
+"""Aggregates: pure functions over columns, whose state is in Arrow columns.
 
-One row of state per group, so that a state table is keys plus state columns, merging is concatenating and merging
-again, and nothing needs pickling. `incremental` and `ranged` tell the planner which rewrites keep the same results.
+State has one row per group: a state table consists of keys and state columns, and states are merged by concatenating
+them and folding again. `incremental` and `ranged` tell the planner which rewrites keep the results.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Accumulator(Protocol):
 
     @property
     def arrival_states(self) -> Sequence[int]:
-        """Which state columns keep arrival numbers, int64 or lists of int64. Rows get their final numbers only after
-        they are folded, so that these columns are added to.
+        """State columns with arrival numbers, int64 or lists of int64. Rows get their final numbers after they are
+        folded: an offset is then added to these columns.
         """
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
@@ -90,7 +90,7 @@ class RangedAccumulator(Accumulator, Protocol):
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """A line of the registry: what the binder must know of an aggregate, and how to build its accumulator.
+    """An aggregate in the registry: what the binder needs to know, and how to build its accumulator.
 
     `min_args` and `max_args` count arguments as written, literals too. Those from position `max_args - params` on are
     the literals: `first(x, true)` is 1 to 2 arguments of which 1 is a parameter.

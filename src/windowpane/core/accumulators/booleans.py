@@ -1,4 +1,4 @@
-"""bool_and and bool_or: the state is the answer so far, NULL before the first value."""
+"""bool_and and bool_or: the state is the result so far, NULL before the first value."""
 
 from __future__ import annotations
 

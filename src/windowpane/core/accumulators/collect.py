@@ -1,4 +1,4 @@
-"""collect_list and collect_set in (ts, arrival) order, NULLs skipped. State: the values and, beside them, places."""
+"""collect_list and collect_set in (ts, arrival) order, without NULLs. State: values, times and arrival numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windowpane.core.groups import Groups, group_rows
 
 
 class CollectAccumulator:
-    """All values, or with `distinct` the first of each that are equal as group keys are."""
+    """All values; with `distinct`, the first of those that are equal (as group keys are)."""
 
     def __init__(self, types: Sequence[pa.DataType], *, distinct: bool) -> None:
         self.output_type = pa.list_(types[0])
@@ -42,7 +42,7 @@ class CollectAccumulator:
         return Evaluated(states[0])
 
     def collected(self, states: Sequence[pa.Array]) -> tuple[Inputs, Int64s]:
-        """What the states hold, as rows again, and the state each is from."""
+        """The content of the states as rows, and the state of each row."""
         *values, ts, arrival = (flatten_lists(state)[0] for state in states)
         return Inputs(values, physical(ts), physical(arrival)), flatten_lists(states[0])[1]
 

@@ -15,14 +15,14 @@ from windowpane.core.groups import Groups
 
 
 class CountAccumulator:
-    """Counts the rows that `counted` selects; as it stands, those in which no argument is NULL."""
+    """Counts the rows in which no argument is NULL. Subclasses may override `counted`."""
 
     output_type = pa.int64()
     state_types: Sequence[pa.DataType] = (pa.int64(),)
     arrival_states: Sequence[int] = ()
 
     def counted(self, inputs: Inputs) -> Bools | None:
-        """The rows that count, None for all."""
+        """The rows to count; None for all."""
         return all_valid(inputs.args)
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
@@ -54,7 +54,7 @@ class CountIfAccumulator(CountAccumulator):
 
 
 def sum_by_group(values: Int64s, groups: Groups) -> Int64s:
-    """int64 sums per group; the caller knows that they fit."""
+    """int64 sums per group. The caller makes sure that they fit."""
     total = np.zeros(groups.count, np.int64)
     np.add.at(total, groups.ids, values)
     return total

@@ -21,7 +21,7 @@ _STATE_PRECISION = 76
 _SUM_EXTRA_DIGITS = 10
 _EXACT = Context(prec=_STATE_PRECISION)
 _EXACT_DIGITS = 15
-"""Numbers of so many digits, and powers of ten up to 22, are exact as doubles."""
+"""Numbers with up to this many digits, and powers of ten up to 22, are exact as doubles."""
 
 
 class DecimalSumAccumulator:
@@ -61,7 +61,7 @@ class DecimalSumAccumulator:
 
 
 def narrowed(wide: pa.Array, type_: pa.DataType) -> Evaluated:
-    """decimal256 as `type_` of the same scale; what has too many digits is marked and NULL."""
+    """decimal256 as `type_` of the same scale. Values with too many digits become NULL and are marked."""
     bound = pa.scalar(Decimal(10).scaleb(type_.precision - type_.scale - 1, _EXACT), wide.type)
     too_wide: Bools = physical(pc.fill_null(pc.greater_equal(pc.abs(wide), bound), False))
     kept = pc.if_else(pa.array(too_wide), pa.scalar(None, wide.type), wide) if too_wide.any() else wide

@@ -17,7 +17,7 @@ from windowpane.core.groups import Groups, group_rows
 class DistinctAccumulator:
     """Wraps the accumulator of the same call without DISTINCT. Rows with a NULL among the arguments are skipped.
 
-    `ordered` keeps the places of values by (ts, arrival) too, for functions whose result depends on them.
+    `ordered` also keeps the order of values by (ts, arrival), for functions whose result depends on it.
     """
 
     def __init__(self, function: str, inner: Accumulator, types: Sequence[pa.DataType], *, ordered: bool) -> None:
@@ -41,7 +41,7 @@ class DistinctAccumulator:
 
 
 class _ValueSets:
-    """Sets of values without their places: one list column per argument."""
+    """Sets of values without their order: one list column per argument."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.state_types: Sequence[pa.DataType] = tuple(pa.list_(type_) for type_ in types)
@@ -59,7 +59,7 @@ class _ValueSets:
         return _sets(inputs.args, Groups(groups.ids[parents], groups.count))
 
     def collected(self, states: Sequence[pa.Array]) -> tuple[Inputs, Int64s]:
-        """What the states hold, as rows in no particular order, and the state each is from."""
+        """The content of the states as rows in any order, and the state of each row."""
         parents = flatten_lists(states[0])[1]
         nowhere = np.zeros(len(parents), np.int64)
         return Inputs([flatten_lists(state)[0] for state in states], nowhere, nowhere), parents

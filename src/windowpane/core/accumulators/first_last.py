@@ -1,4 +1,4 @@
-"""first, last and any_value by (ts, arrival). State is the value with its place; a NULL ts says there was no row."""
+"""first, last and any_value by (ts, arrival). State: value, time (NULL: no row) and arrival number."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def _states(values: pa.Array, ts: Int64s, arrival: Int64s, rows: Int64s) -> list
 
 
 def _nearest_from(chosen: Bools) -> Int64s:
-    """For each row the first chosen one at or after it, the number of rows when there is none."""
+    """For each row, the first chosen one at or after it; the number of rows if there is none."""
     end = len(chosen)
     own = np.append(np.where(chosen, np.arange(end), end), end)
     return np.minimum.accumulate(own[::-1])[::-1]
 
 
 def _nearest_before(chosen: Bools) -> Int64s:
-    """For each row the last chosen one before it, -1 when there is none."""
+    """For each row, the last chosen one before it; -1 if there is none."""
     own = np.insert(np.where(chosen, np.arange(len(chosen)), -1), 0, -1)
     return np.maximum.accumulate(own)
 

@@ -1,4 +1,4 @@
-"""Sums of doubles that depend neither on the order of rows nor on how they were cut into batches."""
+"""Sums of doubles that depend neither on the order of rows nor on how they are divided into batches."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _special_sums(values: Float64s, groups: Groups) -> Float64s:
 
 
 def _fold_finite(values: Float64s, groups: Groups, shrunk: tuple[Float64s, Int64s]) -> list[pa.Array]:
-    """The `parts` and `huge` columns of finite values and of some that are shrunk already."""
+    """The `parts` and `huge` columns of finite values. `shrunk`: values that are already scaled, with their groups."""
     if exact_floats.largest_magnitude(values) >= _HUGE:
         large = np.abs(values) >= _HUGE
         shrunk = (

@@ -66,13 +66,13 @@ class IntegerSumAccumulator:
 
 
 def approximate_sums(states: Sequence[pa.Array]) -> Float64s:
-    """The sums as doubles, also those that int64 does not hold; rounded once."""
+    """The sums as doubles, also if they do not fit into int64. Rounded once."""
     sums: Float64s = physical(states[0]) * float(1 << _HALF) + physical(states[1])
     return sums
 
 
 def _sums_fit(values: Int64s, terms: int) -> bool:
-    """No sum of so many of the values can leave int64."""
+    """Whether no sum of this many values can overflow int64."""
     if len(values) == 0:
         return True
     return max(int(values.max()), -int(values.min())) * terms < 1 << 63

@@ -1,4 +1,4 @@
-"""Users' own aggregates: a class that speaks of one group, adapted to columns by a loop over groups."""
+"""User aggregates: a class that handles one group, adapted to columns by a loop over groups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class UserAggregate:
         raise NotImplementedError
 
     def merge(self, left: object, right: object) -> object:
-        """One state from two. In any order and any grouping it must come to the same."""
+        """One state from two. Must be associative and commutative."""
         raise NotImplementedError
 
     def evaluate(self, state: object) -> object:

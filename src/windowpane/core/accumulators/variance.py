@@ -75,13 +75,13 @@ class VarianceAccumulator:
 
 
 def _squares(values: Float64s) -> tuple[Float64s, Float64s]:
-    """x*x, and what rounding it lost."""
+    """x*x, and its rounding error."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         return two_product(values, values)
 
 
 def _spread(counts: Float64s, sums: Sequence[pa.Array], squares: Sequence[pa.Array]) -> Float64s:
-    """As exact as it gets, n * sum(x*x) - sum(x)**2: NaN where x was not finite, infinite where its square was not."""
+    """N * sum(x*x) - sum(x)**2 from exact parts: NaN if an x is not finite, infinite if a square is not."""
     scale = np.frexp(np.where(np.isfinite(total_of(squares)), total_of(squares), 2.0**1023))[1] // 2
     total = _leading([np.ldexp(part, -scale) for part in exact_floats.unpack(sums[1])], len(counts))
     square = _leading(
@@ -98,7 +98,7 @@ def _spread(counts: Float64s, sums: Sequence[pa.Array], squares: Sequence[pa.Arr
 
 
 def _leading(parts: list[Float64s], count: int) -> list[Float64s]:
-    """The three doubles that say most of an exact total: 159 bits of it."""
+    """The three leading doubles of an exact total: 159 bits."""
     leading: list[Float64s] = []
     for _ in range(3):
         found = exact_floats.rounded(parts, count)

@@ -1,4 +1,4 @@
-"""After an unfused window: aggregate the rows of closed windows, or pass them on as the result."""
+"""Operators behind an unfused window: they aggregate the rows of closed windows, or emit the rows themselves."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from windowpane.core.windows.ranges import rank_in_runs, run_heads
 Int64s = npt.NDArray[np.int64]
 
 CARRIED = (c.TRIGGER, c.WINDOW_SALT)
-"""Columns of a window that results keep where the window has them."""
+"""Columns of a window that results have too, if the window has them."""
 
 
 class Aggregation(Operator):
-    """Rows of closed windows in, one result per (window, group) out. Holds nothing."""
+    """Rows of closed windows in, one result per window and group out. Stateless."""
 
     def __init__(self, keys: Sequence[Key], aggregator: Aggregator) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What operators over aligned windows share: the plan, and which rows have no open window."""
+"""What operators over aligned windows share: the plan, and the rows that are in no open window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AlignedPlan:
     allowed_lateness_us: int = 0
     max_groups: int | None = None
     per_window: bool = False
-    """One state per window, where panes would be too many to pay."""
+    """One state per window, because there would be too many panes."""
 
     @cached_property
     def windows(self) -> AlignedWindows:
@@ -43,7 +43,7 @@ class AlignedPlan:
 
     @property
     def whole_windows(self) -> bool:
-        """Whether the state's unit is a window, whose key names it, and not a pane of several windows."""
+        """Whether state is kept per window, and not per pane that several windows share."""
         return not self.shared_panes or self.windows.whole_panes
 
     @property
@@ -66,8 +66,8 @@ class AlignedIntake(Operator):
         super().__init__()
         self.plan, self._windows = plan, plan.windows
 
-    def part_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
-        """Leave out rows in gaps between windows, and rows all of whose windows are closed."""
+    def without_unplaced(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Frame]]:
+        """The rows without those in gaps between windows and those all of whose windows are closed."""
         ts = int64s(rows, c.EVENT_TIME)
         if self._windows.has_gaps:
             gap = self._windows.in_gap(ts)

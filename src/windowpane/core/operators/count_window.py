@@ -22,7 +22,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class CountWindow(Operator):
-    """Window j of a partition is its rows [j*step, j*step+count). Full windows come out as soon as they are full.
+    """Window j of a partition is its rows [j*step, j*step+count). Windows are emitted as soon as they are full.
 
     Rows between windows (step larger than count) are accounted `no_window`.
     """
@@ -52,7 +52,7 @@ class CountWindow(Operator):
         return [*frames, ControlSignal.END]
 
     def _number(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Number the rows within their partitions, on from where the last micro-batch ended."""
+        """Number the rows within their partitions, continuing from the last micro-batch."""
         heads = [rows.column(name) for name in self._partition_by]
         fresh = pa.RecordBatch.from_arrays(
             [*heads, pa.array(np.ones(rows.num_rows, np.int64))], [*self._partition_by, c.SEQUENCE]
@@ -72,7 +72,7 @@ class CountWindow(Operator):
         return rows.append_column(c.SEQUENCE, pa.array(numbers[whole.num_rows - rows.num_rows :]))
 
     def _emit(self, *, incomplete: bool) -> list[Frame]:
-        """Windows that are full now; with `incomplete` all that have begun. Then drop rows no later window has."""
+        """Emit full windows; with `incomplete` also those that have begun. Then drop rows that no later window has."""
         rows = self._rows.rows()
         if rows is None:
             return []
@@ -98,7 +98,7 @@ class CountWindow(Operator):
         return [rows_of_ranges(ordered, low, high)]
 
     def _numbers(self, first: Int64s, last: Int64s, *, incomplete: bool) -> tuple[Int64s, Int64s]:
-        """[low, high) of the windows of each partition whose rows kept are numbered from `first` to `last`."""
+        """Window numbers [low, high) of each partition, whose kept rows are numbered from `first` to `last`."""
         low = -(-first // self.spec.step)
         full = (last + 1 - self.spec.count) // self.spec.step + 1
         return low, np.maximum(low, last // self.spec.step + 1 if incomplete else full)

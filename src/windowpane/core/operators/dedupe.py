@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Dedupe(Operator):
-    """Keeps (key, ts) of every row let through, until no row within the horizon of it can come any more.
+    """Remembers key and time of every row that passes, until no row within the horizon can follow.
 
     Two rows with one key are duplicates when their times differ by less than `within_us`. `slack_us`: how far behind
     the watermark a row may still come (an open window takes it), so that its first copy is still remembered then.
@@ -49,9 +49,9 @@ class Dedupe(Operator):
         return [self._duplicates(rows, passed), *([Rows(select(rows, passed))] if passed.any() else [])]
 
     def _first_copies(self, groups: Groups, ts: Int64s, known_count: int) -> Bools:
-        """Which rows are not duplicates of one before them.
+        """Rows that are not duplicates of an earlier one.
 
-        Each round settles, for every key at once, the earliest undecided row and all rows near it.
+        Each round decides on the first undecided row of every key, and on all rows near it.
         """
         first = np.arange(len(ts)) < known_count
         undecided = np.ones(len(ts), bool)

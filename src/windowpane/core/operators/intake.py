@@ -1,6 +1,6 @@
-"""Intake: the first operator. Tells bad and filtered rows from the rest, and reports how far time has come.
+"""Intake, the first operator: separates bad and filtered rows from the rest, and reports progress in time.
 
-After it, where rows are judged one by one, a gate for late rows.
+For windows that judge rows one by one, LateGate follows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Counted:
 
 
 class Intake(Operator):
-    """Rows as the source gives them in, rows that can be worked with out, and the progress of the source partitions.
+    """Rows of the source in; good rows, side rows and the progress of the source partitions out.
 
     `max_future_skew_us`: rows further ahead of processing time do not move the watermark; they are counted, and still
     processed.
@@ -43,20 +43,20 @@ class Intake(Operator):
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         frames: list[Frame] = [Progress(self._progress(frame.batch))]
-        rows = self._part_bad(frame.batch, frames)
+        rows = self._without_bad(frame.batch, frames)
         return [*frames, Rows(rows)] if rows.num_rows else frames
 
-    def _part_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
-        """Rows that are neither bad nor filtered. Where the columns that would say so are not there, all rows are."""
+    def _without_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
+        """Rows that are neither bad nor filtered. Without the columns ERROR and KEEP, all rows are."""
         self.counts.in_ += batch.num_rows
-        batch = self._part_errors(batch, frames) if c.ERROR in batch.schema.names else batch
+        batch = self._without_errors(batch, frames) if c.ERROR in batch.schema.names else batch
         if c.KEEP not in batch.schema.names:
             return batch
         kept = flags(batch, c.KEEP)
         self.counts.filtered += int(len(kept) - kept.sum())
         return select(batch, kept).drop_columns([c.KEEP])
 
-    def _part_errors(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
+    def _without_errors(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         good = batch.column(c.ERROR).is_null().to_numpy(zero_copy_only=False)
         if not good.all():
             bad = select(batch, ~good)
@@ -70,9 +70,9 @@ class Intake(Operator):
         return batch.drop_columns([c.ERROR, c.DETAIL])
 
     def _progress(self, batch: pa.RecordBatch) -> dict[str, int | None]:
-        """Every row with a time moves its partition's maximum, filtered and bad ones too, unless it lies too far ahead.
+        """The largest event time per source partition, filtered and bad rows included, without rows too far ahead.
 
-        A partition all of whose rows move nothing is named too: it is not idle.
+        A partition in which no row moves the watermark has None: it is not idle.
         """
         ts, moving = self._times(batch)
         partitions = batch.column(c.SOURCE_PARTITION)
@@ -115,14 +115,14 @@ class ProcessTimeIntake(Intake):
         index = frame.batch.schema.get_field_index(c.EVENT_TIME)
         now = pa.array(np.full(frame.batch.num_rows, self.clock_us, np.int64))
         frames: list[Frame] = []
-        rows = self._part_bad(frame.batch.set_column(index, c.EVENT_TIME, now), frames)
+        rows = self._without_bad(frame.batch.set_column(index, c.EVENT_TIME, now), frames)
         return [*frames, Rows(rows)] if rows.num_rows else frames
 
 
 class LateGate(Operator):
     """The row rule: a row with ts <= watermark is late, also if a window could still take it.
 
-    It may stand before a shuffle, so it learns the watermark before the micro-batch from its host.
+    It may run before a shuffle, so the host tells it the watermark before the micro-batch.
     """
 
     def __init__(self, keys: Collection[Key] = ()) -> None:
@@ -147,7 +147,7 @@ class LateGate(Operator):
         return [SideRows(parted), *([Rows(select(frame.batch, on_time))] if on_time.any() else [])]
 
     def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
-        """The rows themselves are counted where they are."""
+        """Drop triggers of late rows. The rows are counted by the shard that has them."""
         if self.watermark_us is None:
             return [frame]
         return [TriggerTimes(select(frame.batch, int64s(frame.batch, c.EVENT_TIME) > self.watermark_us))]

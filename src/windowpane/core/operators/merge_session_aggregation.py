@@ -96,7 +96,7 @@ class MergeSessionAggregation(Operator):
         self._open = select(merged, ~too_late)
         if maybe_late is None:
             return []
-        return self._part_late(maybe_late, found, too_late)
+        return self._late_rows(maybe_late, found, too_late)
 
     def _each_alone(self, maybe_late: pa.RecordBatch) -> pa.RecordBatch:
         """One session per row, so that each can be told apart after joining."""
@@ -113,7 +113,7 @@ class MergeSessionAggregation(Operator):
         heads += [whole.column(name).take(member) for name in self.plan.key_names]
         return self._aggregator.merge_groups(whole, found.groups, heads, BOOKED)
 
-    def _part_late(self, maybe_late: pa.RecordBatch, found: Segments, too_late: Bools) -> list[Frame]:
+    def _late_rows(self, maybe_late: pa.RecordBatch, found: Segments, too_late: Bools) -> list[Frame]:
         """Rows that may be late are the last elements of the joined batch, in their own order."""
         sessions = found.groups.ids[len(found.groups.ids) - maybe_late.num_rows :]
         late = too_late[sessions]

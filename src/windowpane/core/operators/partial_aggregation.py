@@ -34,7 +34,7 @@ class PartialAggregation(AlignedIntake):
         self._quota = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        rows, frames = self.part_unplaced(frame.batch)
+        rows, frames = self.without_unplaced(frame.batch)
         if not rows.num_rows:
             return frames
         if self.plan.shared_panes and self._quota is None:

@@ -62,7 +62,7 @@ class AlignedRowWindow(AlignedIntake):
         return window_rows_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        rows, frames = self.part_unplaced(frame.batch)
+        rows, frames = self.without_unplaced(frame.batch)
         self.counts.aggregated += rows.num_rows
         self._rows.append(rows)
         return frames

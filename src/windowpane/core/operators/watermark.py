@@ -1,6 +1,6 @@
-"""The watermark stage: moves time, once per micro-batch, and releases rows in order for operators that need it.
+"""The watermark operators: move time once per micro-batch, and release rows in order for operators that need it.
 
-Rows go first, then the watermark that covers them.
+Rows are released before the watermark that covers them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class EventtimeWatermark(Operator):
         return len(self._held)
 
     def _release(self, target_us: int | None) -> list[Frame]:
-        """Rows and triggers up to an instant, all of them for None, in order."""
+        """Rows and triggers up to an instant, in order; all of them for None."""
         rows, triggers = _taken(self._held, target_us), _taken(self._held_triggers, target_us)
         released: list[Frame] = [] if rows is None else [Rows(rows)]
         return released if triggers is None else [*released, TriggerTimes(triggers)]
