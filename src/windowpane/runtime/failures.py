@@ -1,4 +1,4 @@
-"""What Spark raises, turned into one error of ours: what went wrong in a line, and where the rest can be read."""
+"""Turns Spark's exceptions into errors of windowpane: the cause in one line, and where to find the details."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRAPPING = ("Traceback (most recent call last)", "Py4JJavaError", "StreamingQue
 
 
 def spark_failure(failed: BaseException, transform: str | None = None, log: Path | None = None) -> WindowpaneError:
-    """The error of ours that Spark has wrapped, also one that a worker raised; else a SparkError with the cause."""
+    """The WindowpaneError that Spark has wrapped, also if a worker raised it; else a SparkError with the cause."""
     if isinstance(failed, WindowpaneError):
         return failed
     text = str(failed)
@@ -34,7 +34,7 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
 
 
 def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> SparkError:
-    """Spark itself did not start. `logged`: how many bytes the log had before it was tried."""
+    """Spark itself did not start. `logged`: the size of the log in bytes before the attempt."""
     if isinstance(failed, SparkError) and failed.code.startswith("JAVA_"):
         return failed
     last = _last_line(log, logged)
@@ -42,14 +42,14 @@ def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> S
 
 
 def _rebuilt(kind: str, code: str, message: str) -> WindowpaneError:
-    """The class by its name; a class that needs more than code and message is shown as the base."""
+    """An error of the class with this name; WindowpaneError if there is none."""
     found = getattr(errors, kind, WindowpaneError)
     known = isinstance(found, type) and issubclass(found, WindowpaneError)
     return found(code, message) if known else WindowpaneError(code, message)
 
 
 def _cause(failed: BaseException, text: str) -> str:
-    """The innermost Python error in the text, else its first line that says something."""
+    """The innermost Python error in the text, else its first meaningful line."""
     inner = [match for match in _PYTHON_ERROR.finditer(text) if not match.group(1).startswith(_WRAPPING)]
     if inner:
         return f"{inner[-1].group(1)}: {inner[-1].group(2)}".strip()

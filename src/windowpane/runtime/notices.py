@@ -1,4 +1,4 @@
-"""What a running transform warns of, once each: rows that got processing time, side rows that were dropped."""
+"""Warnings of a running transform, each logged once: rows that use processing time, dropped side rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = logging.getLogger("windowpane.run")
 
 
 class Notices:
-    """Hears of every micro-batch of one transform."""
+    """Checks every micro-batch of one transform."""
 
     def __init__(self, plan: Plan) -> None:
         self._name, self._event_time = plan.transform, plan.timing.mode == "event_time"
@@ -39,7 +39,7 @@ class Notices:
 
 
 def warn_of_no_ticks(plan: Plan) -> None:
-    """A setting that waits for the clock has come to a checkpoint whose queries have none."""
+    """A setting needs the clock, but the checkpoint was created by a query without ticks."""
     _log.warning(
         "transform `%s`: its checkpoint was created by a query that did not depend on the clock, so that %s takes "
         "effect only when rows arrive; start on an empty checkpoint folder to change this",

@@ -1,4 +1,4 @@
-"""A started pipeline: its transforms, how they are waited for, ended gracefully and stopped together."""
+"""A started pipeline: waits for its transforms, drains and stops them together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.25
 
 
 class RunningPipeline:
-    """A started pipeline. `drain` ends it gracefully, `stop` quickly: then it can be started again."""
+    """A started pipeline. `drain` ends it gracefully. `stop` ends it quickly; it can be started again."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class RunningPipeline:
         return any(transform.active for transform in self.transforms)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until all transforms have ended by themselves (available_now). False when time is up.
+        """Wait until all transforms have ended by themselves (available_now). False after the timeout.
 
         Raises what a transform failed with; the others go on until `stop`.
         """
@@ -65,7 +65,7 @@ class RunningPipeline:
         return {transform.plan.transform: transform.checkpoint.ledger.last() for transform in self.transforms}
 
     def drain(self) -> dict[str, Entry | None]:
-        """Graceful end: what is there is processed, every open window emitted, and the checkpoint finished."""
+        """Process the available input, emit every open window and finish the checkpoint."""
         try:
             self.drain_unless(threading.Event())
         except Exception as failed:
@@ -73,7 +73,7 @@ class RunningPipeline:
         return self.status()
 
     def drain_unless(self, asked_to_stop: threading.Event) -> bool:
-        """The same, given up when the event is set; whether it came to its end.
+        """The same, but give up when the event is set. Returns whether the pipeline is drained.
 
         If not, also when it raises, the pipeline still has to be stopped. The next start goes on from there.
         """
@@ -85,15 +85,15 @@ class RunningPipeline:
         return True
 
     def stop(self) -> None:
-        """Quick stop: nothing is emitted, everything stays in the checkpoint."""
+        """Stop quickly: nothing is emitted, and open windows stay in the checkpoint."""
         self._stop_queries()
         self.board.become("stopped")
         self._close()
 
     def fail(self, failed: BaseException) -> Exception:
-        """Stop what still runs after a failure, and give the error to show."""
+        """Stop the other transforms after a failure, and return the error for the user."""
         reason = spark_failure(failed, None, self._log)
-        with contextlib.suppress(Exception):  # what fails now fails of the same cause, or matters less
+        with contextlib.suppress(Exception):  # a failure here has the same cause, or matters less
             self._stop_queries()
         with contextlib.suppress(Exception):
             self.board.become("failed", reason.as_dict())
@@ -107,7 +107,7 @@ class RunningPipeline:
             settle(transform, for_good=False)
 
     def _close(self) -> None:
-        """Each of these even if another fails: Spark may be gone, and the lock has to go in any case."""
+        """Close all parts, even if one of them fails: Spark may be gone, and the lock must be released."""
         sinks = [sink.close for transform in self.transforms for sink in transform.runner.sinks]
         closing = [*(transform.runner.side.close for transform in self.transforms), *sinks]
         closing += [self.metrics.close] if self.metrics is not None else []

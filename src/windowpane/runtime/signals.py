@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask a run to stop. Free of Spark, so that they are heard while Spark is still loading."""
+"""Ctrl-C and SIGTERM ask a run to stop. Does not import Spark, so that they work while Spark is still loading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 IMPATIENT_SECONDS = 1.0
-"""A signal this long after the first is another one. `timeout` sends its own twice, to the process and to its group."""
+"""A signal this long after the first is a second one. `timeout` sends its signal to the process and to its group."""
 
 
 class StopSignals:
@@ -19,7 +19,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.asked = threading.Event()
         self.is_impatient = False
-        """A second signal came: the process is to end at once."""
+        """A second signal has arrived: the process ends at once."""
         self._interrupts = True
         self._first = 0.0
 
@@ -34,14 +34,14 @@ class StopSignals:
             raise KeyboardInterrupt
 
     def started(self) -> None:
-        """From now on someone looks at `asked`. PySpark has taken Ctrl-C for itself meanwhile."""
+        """The run has started and checks `asked`. PySpark has replaced the handler of Ctrl-C meanwhile."""
         self._interrupts = False
         signal.signal(signal.SIGINT, self.hear)
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopSignals]:
-    """Hears Ctrl-C and SIGTERM until the end of the block."""
+    """Handles Ctrl-C and SIGTERM until the end of the block."""
     signals = StopSignals()
     before = {number: signal.signal(number, signals.hear) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,4 +1,4 @@
-"""Stands by a running pipeline until it ends: by itself, by a signal, or by a request from another process."""
+"""Waits for the end of a running pipeline: by itself, by a signal, or by a request from another process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windowpane.runtime.running import RunningPipeline
 Outcome: TypeAlias = Literal["exhausted", "drained", "stopped"]
 TICK_SECONDS = 0.25
 SIGNAL_SECONDS = 0.5
-"""A service manager signals Spark's Python workers too, in any order: their end may be heard before the signal is."""
+"""A service manager signals Spark's Python workers too, in any order: their failure may arrive before the signal."""
 
 
 def supervise(
@@ -23,7 +23,7 @@ def supervise(
     drain: bool,
     tick: Callable[[], None],
 ) -> Outcome:
-    """Until the pipeline has ended; raises what it failed with, after everything has been stopped.
+    """Wait until the pipeline has ended; raises its error after everything has been stopped.
 
     `drain`: end gracefully when the input is exhausted. `tick` is called a few times a second. What fails once a stop
     was asked for is no failure: everything is kept, and the next start replays the micro-batch.
@@ -43,7 +43,7 @@ def supervise(
 def _next_event(
     running: RunningPipeline, requests: Requests, asked_to_stop: threading.Event, tick: Callable[[], None]
 ) -> Literal["drain", "stop"] | None:
-    """What ends the run; None when all input is processed."""
+    """The request that ends the run; None if all input is processed."""
     while not running.wait(TICK_SECONDS):
         if asked_to_stop.is_set():
             return "stop"
