@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pydantic import TypeAdapter
 
 from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
+from windowpane.checkpoint.run_lock import in_use
 from windowpane.checkpoint.store import Store
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
@@ -52,8 +53,13 @@ class PlanFile:
         content = read_object(self._store, PLAN_FILE, {"format": int})
         return typed(_RECORD, content, self.address()) if content is not None else None
 
+    def create(self, record: PlanRecord) -> None:
+        """Take on a plan; StateError if another process has just done so."""
+        if not self._store.create(PLAN_FILE, _encoded(record)):
+            raise in_use(self._store.address())
+
     def write(self, record: PlanRecord) -> None:
-        self._store.replace(PLAN_FILE, encoded({"format": FORMAT, **asdict(record)}))
+        self._store.replace(PLAN_FILE, _encoded(record))
 
     def exists(self) -> bool:
         return self._store.exists(PLAN_FILE)
@@ -63,6 +69,10 @@ class PlanFile:
 
 
 _RECORD = TypeAdapter(PlanRecord)
+
+
+def _encoded(record: PlanRecord) -> bytes:
+    return encoded({"format": FORMAT, **asdict(record)})
 
 
 def check_same_query(record: PlanRecord, plan: Plan, checkpoint: str) -> None:

@@ -16,11 +16,7 @@ class RunLock:
 
     def acquire(self) -> None:
         if not self._lease.acquire():
-            raise StateError(
-                "CHECKPOINT_IN_USE",
-                f"another process runs on the checkpoint {self._address}",
-                "stop it first: windowpane stop",
-            )
+            raise in_use(self._address)
 
     def held(self) -> bool:
         """Whether a process runs here right now."""
@@ -28,3 +24,9 @@ class RunLock:
 
     def release(self) -> None:
         self._lease.release()
+
+
+def in_use(checkpoint: str) -> StateError:
+    """The error for a second process on a checkpoint. `checkpoint` is its address."""
+    message = f"another process runs on the checkpoint {checkpoint}"
+    return StateError("CHECKPOINT_IN_USE", message, "stop it first: windowpane stop")

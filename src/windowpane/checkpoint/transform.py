@@ -79,13 +79,12 @@ class Checkpoint:
         self.queue.sweep()
         for outbox in self.outboxes().values():
             outbox.sweep()
-        if record is not None and record.unnamed_until is not None:
-            return record
         if record is None:
             record = PlanRecord.of(plan, shards or os.cpu_count() or 1)
-        else:
+            self.plan.create(record)
+        elif record.unnamed_until is None:
             record = replace(record, unnamed_until=self.log.last_committed() + 1)
-        self.plan.write(record)
+            self.plan.write(record)
         return record
 
     def admit(self, plan: Plan, shards: int | None) -> PlanRecord | None:
