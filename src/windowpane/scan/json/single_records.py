@@ -12,7 +12,7 @@ from windowpane.scan.json.values import Fields, record_fields, rewritten
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _NON_FINITE = {
-    "NaN": math.nan, "+INF": math.inf, "INF": math.inf, "Infinity": math.inf, "+Infinity": math.inf, "-INF": -math.inf,
+    "NaN": math.nan, "+INF": math.inf, "Infinity": math.inf, "+Infinity": math.inf, "-INF": -math.inf,
     "-Infinity": -math.inf,
 }  # fmt: skip
 _WHITE = b" \t\n\r"
