@@ -148,3 +148,11 @@ def test_the_documented_files_are_all_there_are_to_touch() -> None:
     for what, registry in registries.items():
         folder = Path(registry.__module__.removeprefix("windowpane.").replace(".", "/")).parent.as_posix()
         assert any(file.startswith(f"{folder}/") for file in found[what]), what
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:tests/)?[a-z_]+/[\w/]+(?:\.py)?)`", text))
+    assert len(named) > 30
+    roots = (SRC, Path(__file__).parents[1])
+    assert not sorted(name for name in named if not any((root / name).exists() for root in roots))
