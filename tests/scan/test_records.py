@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -14,8 +15,10 @@ from windowpane.core import rows
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.frames import SideRows
 from windowpane.core.side import side_batch
-from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.evaluation.event_times import EventTimes, TimeLookup
+from windowpane.evaluation.iso8601 import parse_iso8601
 from windowpane.evaluation.projection import Projection
+from windowpane.evaluation.unix_times import parse_timestamps, parse_unix
 from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
 from windowpane.scan.messages import MessageReader
@@ -24,13 +27,12 @@ from windowpane.scan.scan import Scan, Scanned
 
 CLOCK_US = 1_700_000_000_000_000
 STAMP = pa.timestamp("us", "UTC")
-CONFIG, METADATA, PROCESSING = 1, 2, 3
-"""Positions in TIME_SOURCES."""
+CONFIG, METADATA, PROCESSING = map(c.TIME_SOURCES.index, ("config_field", "metadata", "processing_time"))
 CHAIN = EventTimes(
     (
-        EventTimeColumn("ms", 1000, strict=False, code=CONFIG),
-        EventTimeColumn("received_at", None, strict=False, code=METADATA),
-        EventTimeColumn(SOURCE_TIME, None, strict=False, code=METADATA),
+        TimeLookup("ms", partial(parse_unix, unit_us=1000), code=CONFIG),
+        TimeLookup("received_at", parse_iso8601, code=METADATA),
+        TimeLookup(SOURCE_TIME, parse_timestamps, code=METADATA),
     ),
     told=True,
     clock=True,

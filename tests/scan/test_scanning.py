@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,10 @@ from windowpane.config import parse_pipeline
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
 from windowpane.core.rows import CHUNK_ROWS
-from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.evaluation.event_times import EventTimes, TimeLookup
+from windowpane.evaluation.expressions import Computed
 from windowpane.evaluation.projection import Projection
+from windowpane.evaluation.unix_times import parse_timestamps, parse_unix
 from windowpane.formats import load, source_format
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.scan.files import FileReader
@@ -27,7 +30,7 @@ INT, TEXT, INSTANT = pa.int64(), pa.string(), pa.timestamp("us", "UTC")
 def scan(
     *,
     columns: dict[str, pa.DataType],
-    time: EventTimeColumn | None = None,
+    time: TimeLookup | None = None,
     computed: tuple[tuple[str, str, pa.DataType, bool], ...] = (),
     where: str | None = None,
     reason: str | None = None,
@@ -35,9 +38,9 @@ def scan(
 ) -> Scan:
     plain = tuple((f"_{name}", name) for name in columns)
     times = EventTimes((time,)) if time else None
-    blamed = tuple((name, reason, name) for name, _, _, fails in computed if fails)
+    items = tuple((name, Computed(text, kind, fails, reason, name)) for name, text, kind, fails in computed)
     reader = FileReader(load(source_format(format_name).file_reader), tuple(columns.items()), 1 << 24)
-    return Scan(reader, Projection(times, plain, computed, where, blamed))
+    return Scan(reader, Projection(times, plain, items, where))
 
 
 def listing(*paths: Path, modified_us: int = 7) -> pa.RecordBatch:
@@ -59,16 +62,16 @@ def write(path: Path, **columns: pa.Array) -> Path:
 def test_timestamps_and_integers_become_microseconds(tmp_path: Path) -> None:
     day = dt.datetime(1969, 12, 31, 23, 59, 59, 1, dt.UTC)
     path = write(tmp_path / "a.parquet", at=pa.array([day, None], INSTANT), ms=pa.array([-1, None], INT))
-    of_instants = scan(columns={"at": INSTANT}, time=EventTimeColumn("at", None, strict=False))
+    of_instants = scan(columns={"at": INSTANT}, time=TimeLookup("at", parse_timestamps))
     assert [row[c.EVENT_TIME] for row in rows(of_instants, path)] == [-999_999, None]
-    of_numbers = scan(columns={"ms": INT}, time=EventTimeColumn("ms", 1000, strict=True))
+    of_numbers = scan(columns={"ms": INT}, time=TimeLookup("ms", partial(parse_unix, unit_us=1000), strict=True))
     found = [(row[c.EVENT_TIME], row[c.ERROR]) for row in rows(of_numbers, path)]
     assert found == [(-1000, None), (None, "event_time_null")]
 
 
 def test_a_time_too_large_to_compute_with_cannot_be_parsed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", ms=pa.array([2**62, -(2**62), 5], INT))
-    found = rows(scan(columns={"ms": INT}, time=EventTimeColumn("ms", 1000, strict=True)), path)
+    found = rows(scan(columns={"ms": INT}, time=TimeLookup("ms", partial(parse_unix, unit_us=1000), strict=True)), path)
     assert [row[c.ERROR] for row in found] == ["event_time_parse", "event_time_parse", None]
 
 

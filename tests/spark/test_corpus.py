@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.spark import corpus
 from windowpane.errors import SqlError
 from windowpane.evaluation import duckdb_tables
+from windowpane.evaluation.expressions import Computed
 from windowpane.sql import SessionFacts, Translated, translate_expression
 from windowpane.sql.binding.inference import infer
 from windowpane.sql.scalar import read_expression
@@ -74,7 +75,7 @@ def without_spark(given: dict[str, Translated], rows: pa.Table) -> dict[str, tup
     texts = list(given)
     for low in range(0, len(texts), AT_ONCE):
         chosen = texts[low : low + AT_ONCE]
-        items = {text: duckdb_tables.Item(given[text].text, to_arrow(given[text].type), given[text].fails)
+        items = {text: Computed(given[text].text, to_arrow(given[text].type), given[text].fails)
                  for text in chosen}  # fmt: skip
         values, failed = duckdb_tables.evaluate(duckdb_tables.connect(), items, rows)
         nowhere = pa.repeat(pa.scalar(False), rows.num_rows)

@@ -1,4 +1,4 @@
-"""The same corpus through the components that make rows: the scan's projection and the harness, against the envelope.
+"""The same corpus through what makes rows of the scan and of the harness, the projection, against the envelope.
 
 Values, which rows are error rows, their reasons and what people are told: of every expression that can fail, and of a
 sample of the others.
@@ -18,13 +18,11 @@ from tests.spark import corpus
 from tests.spark.test_corpus import INTERPRETED, TYPES, accepted, shown
 from windowpane.core import columns as c
 from windowpane.errors import SqlError
-from windowpane.evaluation.projection import Projection
-from windowpane.plan.guard import guard_of, in_words
+from windowpane.plan.evaluation import Compiler
+from windowpane.plan.node_fields import InputColumn
 from windowpane.spark.envelope import Envelope, install
-from windowpane.sql import SessionFacts, Translated, translate_expression
+from windowpane.sql import SessionFacts, Translated
 from windowpane.sql.query import Expr
-from windowpane.sql.types import to_arrow
-from windowpane.testing.expressions import Expressions
 
 pytestmark = pytest.mark.spark
 
@@ -48,26 +46,13 @@ def by_spark(frame: DataFrame, exprs: Sequence[Expr]) -> dict[str, Told]:
     return found
 
 
-def guard_text(expr: Expr, typed: Translated) -> str | None:
-    guard = guard_of(expr, TYPES) if typed.fails else None
-    return None if guard is None else translate_expression(guard, TYPES).text
-
-
-def by_the_scan(rows: pa.RecordBatch, expr: Expr, typed: Translated) -> Told:
-    text = guard_text(expr, typed)
-    blamed = ((("x", text, in_words(expr.text)),)) if typed.fails else ()
-    computed = (("x", typed.text, to_arrow(typed.type), typed.fails),)
-    made = Projection(None, (), computed, None, blamed).rows(rows, 0)
+def without_spark(rows: pa.RecordBatch, expr: Expr) -> Told:
+    projection = Compiler(TYPES).projection([InputColumn("x", expr, "argument")], where=None)
+    made = projection.rows(rows, 0)
     nothing: list[str | None] = [None] * rows.num_rows
-    if not typed.fails:
+    if c.ERROR not in made.schema.names:
         return shown(made.column("x")), nothing, nothing
     return shown(made.column("x")), made.column(c.ERROR).to_pylist(), made.column(c.DETAIL).to_pylist()
-
-
-def by_the_harness(expressions: Expressions, rows: pa.Table, expr: Expr) -> tuple[list[str], list[bool]]:
-    values, failed = expressions.evaluate(rows, {"x": expr.text})
-    none = [False] * rows.num_rows
-    return shown(values.column("x").combine_chunks()), none if failed is None else failed.to_pylist()
 
 
 def chosen_texts() -> dict[str, Translated]:
@@ -78,9 +63,9 @@ def chosen_texts() -> dict[str, Translated]:
 
 
 def has_reason(text: str, typed: Translated) -> bool:
-    """The scan refuses an expression whose guard it cannot evaluate."""
+    """An expression whose guard cannot be evaluated is refused."""
     try:
-        guard_text(Expr(text, typed.type), typed)
+        Compiler(TYPES).computed(Expr(text, typed.type))
     except SqlError:
         return False
     return True
@@ -99,15 +84,12 @@ def test_rows_are_the_same_with_their_reasons(spark: SparkSession) -> None:
     finally:
         for name, found in before.items():
             spark.conf.unset(name) if found is None else spark.conf.set(name, found)
-    batch, expressions, wrong = table.combine_chunks().to_batches()[0], Expressions(), []
+    batch, wrong = table.combine_chunks().to_batches()[0], []
     for expr in exprs:
-        here, spark_says = by_the_scan(batch, expr, given[expr.text]), wanted[expr.text]
+        here, spark_says = without_spark(batch, expr), wanted[expr.text]
         wrong += differing(f"{expr.text}: value", spark_says[0], here[0])
         wrong += differing(f"{expr.text}: reason", spark_says[1], here[1])
         wrong += differing(f"{expr.text}: detail", spark_says[2], here[2])
-        values, failed = by_the_harness(expressions, table, expr)
-        wrong += differing(f"{expr.text}: harness", spark_says[0], values)
-        wrong += differing(f"{expr.text}: harness fails", [why is not None for why in spark_says[1]], failed)
     assert len(exprs) > SAMPLE
     assert not wrong, f"{len(wrong)} of {len(exprs)} differ:\n" + "\n".join(wrong)
 

@@ -43,7 +43,7 @@ class Entry:
     held_by: str | None = None
     open_windows: int = 0
     times: dict[str, int] = field(default_factory=dict)
-    """Rows by the origin of their event time: `sql_override`, `config_field`, `metadata`, `processing_time`."""
+    """Rows by the origin of their event time, one of `columns.TIME_SOURCES`."""
     future_rows: int = 0
     watermarks: int = 0
     """How often the watermark has advanced since the first batch."""

@@ -26,7 +26,7 @@ CORRUPT = "_corrupt_record"
 """
 TIME_SOURCE = "_time_source"
 """int8: where the row's time comes from, a position in `TIME_SOURCES`; NULL for a row without a time."""
-TIME_SOURCES = ("sql_override", "config_field", "metadata", "processing_time")
+TIME_SOURCES = ("sql_override", "config_field", "stream_column", "metadata", "processing_time")
 REINJECTIONS = "_reinjections"
 """int32: how often the row has been read again; NULL for a row as the source gave it."""
 FILE, FILE_TIME, FILE_START = FILE_COLUMNS = ("_file", "_file_time", "_file_start")

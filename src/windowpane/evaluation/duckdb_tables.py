@@ -7,7 +7,6 @@ more with every expression under TRY where that has failed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import duckdb
@@ -15,19 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.evaluation import kernels
+from windowpane.evaluation.expressions import Computed
 
 INPUT = "input"
 """The table that a query reads."""
 _NAIVE = pa.timestamp("us")
-
-
-@dataclass(frozen=True)
-class Item:
-    """An expression of DuckDB, its type in Arrow, and whether it can fail on some row. Picklable."""
-
-    text: str
-    type: pa.DataType
-    fails: bool = False
 
 
 @cache
@@ -58,7 +49,7 @@ def query(connection: duckdb.DuckDBPyConnection, sql: str, table: pa.Table) -> p
 
 
 def evaluate(
-    connection: duckdb.DuckDBPyConnection, items: Mapping[str, Item], table: pa.Table
+    connection: duckdb.DuckDBPyConnection, items: Mapping[str, Computed], table: pa.Table
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     """Each named expression over the rows of `table`, and for those that fail on a row, where (the value is NULL)."""
     rows = _in_utc(table)
@@ -71,7 +62,7 @@ def evaluate(
 
 
 def _tried(
-    connection: duckdb.DuckDBPyConnection, items: Mapping[str, Item], rows: pa.Table
+    connection: duckdb.DuckDBPyConnection, items: Mapping[str, Computed], rows: pa.Table
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     """A value in an envelope: no envelope means that the expression has failed."""
     found = _selected(connection, {name: f"TRY({{'v': {item.text}}})" for name, item in items.items()}, rows)

@@ -1,26 +1,21 @@
-"""From the rows of a source, as workers have read them, to the columns of the input projection.
+"""From the rows of a source to the columns of a projection, with their time and why a row cannot be evaluated.
 
-The other half of the columnar scan: it knows nothing of files or records. Imports Arrow, and DuckDB if needed.
+The scan runs it in workers over what it has read, the harness over what is pushed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
-from windowpane.core.side import DECODE, SHOWN
-from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
-from windowpane.evaluation.iso8601 import parse_iso8601
-from windowpane.evaluation.reasons import told_of
-
-_CLOCK = c.TIME_SOURCES.index("processing_time")
-_TIME_ERROR, _TIME_DETAIL = "_time_error", "_time_detail"
+from windowpane.core.side import DECODE
+from windowpane.evaluation.event_times import EventTimes, unreadable, whole_column
+from windowpane.evaluation.expressions import Columns, Computed, evaluate
+from windowpane.evaluation.reasons import blame
 
 
 @dataclass(frozen=True)
@@ -28,105 +23,59 @@ class Projection:
     """Picklable. Types are those of Spark, in Arrow."""
 
     times: EventTimes | None
+    """None: rows have the time of their micro-batch, or the one that they came with."""
     plain: tuple[tuple[str, str], ...]
-    computed: tuple[tuple[str, str, pa.DataType, bool], ...]
-    """Name, DuckDB's text, type, and whether it can fail on some row."""
+    """Columns that are columns of the source, with their names there."""
+    computed: tuple[tuple[str, Computed], ...]
+    """Of those that fail on a row the first is to blame."""
     where: str | None
-    blamed: tuple[tuple[str, str | None, str], ...] = ()
-    """Of computed columns that can fail, the first to blame first: name, DuckDB's text of why, the expression."""
+    """The column that says whether a row is kept."""
+    carried: tuple[str, ...] = (c.SOURCE_PARTITION,)
+    """Columns of the source that go along, where it has them."""
+    continued: bool = False
+    """The source is rows with their times, which may have errors and may not be kept already."""
 
-    def rows(self, source: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
-        """Rows as operators take them. CORRUPT of `source` has the text of bad records. Keeps SOURCE_PARTITION."""
+    def rows(self, source: pa.RecordBatch | pa.Table, clock_us: int) -> pa.RecordBatch:
+        """Rows as operators take them. CORRUPT of `source` is the text of what could not be read."""
         columns = self._times(source, clock_us)
-        columns |= {name: source.column(column) for name, column in self.plain}
-        details = [columns.pop(_TIME_DETAIL)] if _TIME_DETAIL in columns else []
-        reasons = [columns.pop(_TIME_ERROR)] if _TIME_ERROR in columns else []
-        if self.computed:
-            values, failed = _computed(source, {name: given for name, *given in self.computed})
-            columns |= values
-            if self.blamed:
-                reason, detail = told_of(failed, self.blamed, lambda guard: _text(source, guard), source.num_rows)
-                reasons.append(reason)
-                details.append(detail)
-        if c.CORRUPT in source.schema.names and source.column(c.CORRUPT).null_count < source.num_rows:
-            unread = source.column(c.CORRUPT).is_valid()
-            reasons = [pc.if_else(unread, DECODE, pa.scalar(None, pa.string())), *reasons]
+        columns |= {name: whole_column(source, column) for name, column in self.plain}
+        reasons, details = [], [unreadable(source)]
+        if details[0].null_count < source.num_rows:
+            reasons.append(pc.if_else(details[0].is_valid(), DECODE, pa.scalar(None, pa.string())))
+        if c.ERROR in columns:
+            reasons.append(columns.pop(c.ERROR))
+            details.append(columns.pop(c.DETAIL))
+        values, failed = evaluate(dict(self.computed), source)
+        columns |= values
+        if any(each.fails for _, each in self.computed):
+            reason, detail = blame(failed, dict(self.computed), source)
+            reasons.append(self._where_kept(source, reason))
+            details.append(detail)
         if reasons:
             columns[c.ERROR] = pc.coalesce(*reasons) if len(reasons) > 1 else reasons[0]
-            columns[c.DETAIL] = pc.coalesce(_corrupt(source), *details)
-        if self.where is not None:
-            columns[c.KEEP] = pc.fill_null(columns[self.where], False)
-        if c.SOURCE_PARTITION in source.schema.names:
-            columns[c.SOURCE_PARTITION] = source.column(c.SOURCE_PARTITION)
+            columns[c.DETAIL] = pc.coalesce(*details)
+        columns |= self._kept(source, columns)
+        columns |= {name: whole_column(source, name) for name in self.carried if name in source.schema.names}
         return pa.RecordBatch.from_pydict(columns)
 
-    def _times(self, source: pa.RecordBatch, clock_us: int) -> dict[str, pa.Array]:
+    def _times(self, source: pa.RecordBatch | pa.Table, clock_us: int) -> Columns:
+        if self.continued:
+            names = (c.EVENT_TIME, c.TIME_SOURCE, c.ERROR, c.DETAIL)
+            return {name: whole_column(source, name) for name in names if name in source.schema.names}
         if self.times is None:
             return {c.EVENT_TIME: pa.array(np.full(source.num_rows, clock_us, np.int64))}
-        looked = [_micros(source.column(at.column), at.unit_us) for at in self.times.columns]
-        codes = [at.code for at in self.times.columns]
-        if self.times.clock:
-            # A record that could not be read would move the watermark to the clock.
-            clock = pa.scalar(clock_us, pa.int64())
-            looked.append(pc.if_else(_corrupt(source).is_null(), clock, pa.scalar(None, pa.int64())))
-            codes.append(_CLOCK)
-        times = pc.coalesce(*looked) if looked[0].null_count else looked[0]
-        found = {c.EVENT_TIME: times}
-        if self.times.told:
-            found[c.TIME_SOURCE] = _first_valid(looked, codes)
-        last = self.times.columns[-1]
-        if last.strict and times.null_count:
-            values = source.column(last.column)
-            absent = pc.if_else(values.is_null(), "event_time_null", "event_time_parse")
-            found[_TIME_ERROR] = pc.if_else(times.is_null(), absent, pa.scalar(None, pa.string()))
-            found[_TIME_DETAIL] = _failures(last, values, times)
-        return found
+        return self.times.resolve(source, clock_us)
 
+    def _where_kept(self, source: pa.RecordBatch | pa.Table, reason: pa.Array) -> pa.Array:
+        """Nothing is evaluated for a row that was dropped before."""
+        if not self.continued or c.KEEP not in source.schema.names:
+            return reason
+        kept = pc.fill_null(whole_column(source, c.KEEP), False)
+        return pc.if_else(kept, reason, pa.scalar(None, pa.string()))
 
-def _corrupt(source: pa.RecordBatch) -> pa.Array:
-    if c.CORRUPT in source.schema.names:
-        return source.column(c.CORRUPT)
-    return pa.nulls(source.num_rows, pa.string())
-
-
-def _computed(
-    source: pa.RecordBatch, items: Mapping[str, Sequence[Any]]
-) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
-    from windowpane.evaluation import duckdb_tables  # noqa: PLC0415  # most queries need no more than bare columns
-
-    given = {name: duckdb_tables.Item(*item) for name, item in items.items()}
-    return duckdb_tables.evaluate(duckdb_tables.connect(), given, pa.Table.from_batches([source]))
-
-
-def _text(source: pa.RecordBatch, text: str) -> pa.Array:
-    """An expression of text that is NULL where it fails."""
-    values, _ = _computed(source, {"text": (text, pa.string(), True)})
-    return values["text"]
-
-
-def _first_valid(columns: list[pa.Array], codes: list[int]) -> pa.Array:
-    """Of each row, the code of the first column that has a value there."""
-    found = pa.nulls(len(columns[0]), pa.int8())
-    for column, code in zip(reversed(columns), reversed(codes), strict=True):
-        own = pa.scalar(code, pa.int8())
-        found = pc.if_else(column.is_valid(), own, found) if column.null_count else pa.repeat(own, len(column))
-    return found
-
-
-def _failures(at: EventTimeColumn, values: pa.Array, times: pa.Array) -> pa.Array:
-    """What rows without a time have there instead, NULL for the others."""
-    shown = pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN)
-    there = pc.binary_join_element_wise(f"{at.column} is ", shown, f", which is no {at.type}", "")
-    told = pc.coalesce(there, f"{at.column} is NULL")
-    return pc.if_else(times.is_null(), told, pa.scalar(None, pa.string()))
-
-
-def _micros(values: pa.Array, unit_us: int | None) -> pa.Array:
-    if pa.types.is_string(values.type):
-        return parse_iso8601(values)[0]
-    wide = values.cast(pa.int64())
-    if unit_us is None or unit_us == 1:
-        return wide
-    limit = np.iinfo(np.int64).max // unit_us
-    fits = pc.and_(pc.less_equal(wide, limit), pc.greater_equal(wide, -limit))
-    return pc.multiply(pc.if_else(fits, wide, None), unit_us)
+    def _kept(self, source: pa.RecordBatch | pa.Table, columns: Columns) -> Columns:
+        flags = [columns[self.where]] if self.where is not None else []
+        if self.continued and c.KEEP in source.schema.names:
+            flags.append(whole_column(source, c.KEEP))
+        known = [pc.fill_null(flag, False) for flag in flags]
+        return {c.KEEP: known[0] if len(known) == 1 else pc.and_(*known)} if known else {}

@@ -30,8 +30,7 @@ def parse_unix(values: pa.Array, unit_us: int) -> ParsedTimes:
     """Counts of `unit_us` since the epoch, as integers, floats, decimals or numbers in text."""
     kind = values.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
-        whole = np.asarray(values.cast(pa.int64()).fill_null(0))
-        return parsed(values, *_scaled(whole, unit_us))
+        return _multiplied(values, values.cast(pa.int64()), unit_us)
     if pa.types.is_floating(kind):
         return parsed(values, *_from_floats(np.asarray(values.cast(pa.float64()).fill_null(0.0)), unit_us))
     if pa.types.is_decimal(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.uint64():
@@ -44,19 +43,26 @@ def parse_timestamps(values: pa.Array) -> ParsedTimes:
     kind = values.type
     if pa.types.is_date(kind):
         days = np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0)).astype(np.int64)
-        return parsed(values, *_scaled(days, 86_400_000_000))
+        return _multiplied(values, pa.array(days, mask=np.asarray(values.is_null())), 86_400_000_000)
     if not pa.types.is_timestamp(kind):
         return parsed(values, np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_))
-    counts = np.asarray(values.cast(pa.int64()).fill_null(0))
+    counts = values.cast(pa.int64())
     if kind.unit == "ns":
-        return parsed(values, counts // 1_000, np.ones(len(values), np.bool_))
-    return parsed(values, *_scaled(counts, {"s": 1_000_000, "ms": 1_000, "us": 1}[kind.unit]))
+        whole = np.asarray(counts.fill_null(0)) // 1_000
+        return parsed(values, whole, np.ones(len(values), np.bool_))
+    return _multiplied(values, counts, {"s": 1_000_000, "ms": 1_000, "us": 1}[kind.unit])
 
 
-def _scaled(whole: Int64s, unit_us: int) -> tuple[Int64s, Bools]:
+def _multiplied(values: pa.Array, counts: pa.Array, unit_us: int) -> ParsedTimes:
+    """NULL where the product does not fit."""
+    if unit_us == 1:
+        return counts, pa.repeat(pa.scalar(False), len(values))
     limit = (2**63 - 1) // unit_us
-    good = (whole <= limit) & (whole >= -limit)
-    return np.where(good, whole, 0) * unit_us, good
+    fits = pc.and_(pc.less_equal(counts, limit), pc.greater_equal(counts, -limit))
+    times = pc.multiply(pc.if_else(fits, counts, None), unit_us)
+    if times.null_count == values.null_count:
+        return times, pa.repeat(pa.scalar(False), len(values))
+    return times, pc.and_(values.is_valid(), times.is_null())
 
 
 def _from_floats(values: npt.NDArray[np.float64], unit_us: int) -> tuple[Int64s, Bools]:

@@ -6,38 +6,22 @@ Workers read columns with Arrow. DuckDB computes expressions if the result is ce
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import PlanError, SqlError
-from windowpane.evaluation.event_times import EventTimes
+from windowpane.evaluation.projection import Projection
 from windowpane.formats import CodecFormat, source_format
 from windowpane.plan import physical
-from windowpane.plan.evaluation import conditions_of, translate_under
+from windowpane.plan.evaluation import Compiler
 from windowpane.plan.eventtime.scan_times import scan_times
-from windowpane.plan.guard import blame_order, guard_of, in_words
 from windowpane.plan.scan_sources import Refused, scan_columns, several_topics
 from windowpane.plan.stages import InputStage, StageGraph
-from windowpane.sql import SessionFacts, translate_expression
+from windowpane.sql import SessionFacts, Translated
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A column that DuckDB computes from the columns that are read, and its type in Spark."""
-
-    name: str
-    text: str
-    type: str
-    fails: bool = False
-    """It fails for some values. Those rows become error rows."""
-    guard: str | None = None
-    """DuckDB's SQL for the reason why it fails on a row."""
-    words: str = ""
-    """The expression, for people."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +35,8 @@ class ColumnarScan:
     decoding_options: Mapping[str, str]
     columns: tuple[Column, ...]
     """Columns of the files, or of the values of messages."""
-    times: EventTimes | None
-    """None in processing time."""
-    plain: tuple[tuple[str, str], ...]
-    """Columns of the projection that are columns of the source, with their names there."""
-    computed: tuple[Computed, ...]
-    """In the order in which failures are reported: the first one that fails gives the reason."""
-    where: str | None
-    """The column of the projection that has the value of WHERE."""
+    projection: Projection
+    """How rows for the operators are computed from them."""
     original: bool
     """Side outputs keep original events."""
     own: tuple[Column, ...]
@@ -71,11 +49,13 @@ class ColumnarScan:
     @property
     def stamped(self) -> bool:
         """Whether event times fall back to the time at which the source recorded a row."""
-        return self.times is not None and any(each.column == SOURCE_TIME for each in self.times.columns)
+        times = self.projection.times
+        return times is not None and any(each.column == SOURCE_TIME for each in times.lookups)
 
     def holds_in(self, session: SessionFacts) -> bool:
         """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
-        return not self.computed or ((session.utc or not self.session.utc) and (session.ansi or not self.session.ansi))
+        same = (session.utc or not self.session.utc) and (session.ansi or not self.session.ansi)
+        return same or not self.projection.computed
 
     def describe(self) -> str:
         if source_format(self.format).is_messages:
@@ -137,24 +117,19 @@ def _chosen(stage: InputStage, streams: Mapping[str, Stream], session: SessionFa
     columns = scan_columns(stream, source.columns)
     if stage.original and not folds:
         raise Refused("a side output keeps original events, and rows are not aggregated where they are read")
-    types = columns.types
-    plain = tuple((each.name, _name(each.expr)) for each in stage.columns if _name(each.expr) in types)
-    conditions = conditions_of(stage.columns)
-    computed = {
-        each.name: _computed(each.name, each.expr, conditions[each.name], types, session)
-        for each in stage.columns
-        if _name(each.expr) not in types
-    }
+    types: dict[str, str | None] = dict(columns.types)
+    times = scan_times(timed.steps, columns.types) if timed else None
+    try:
+        projection = Compiler(types, session, _check).projection(stage.columns, times, where=stage.where)
+    except SqlError as unsure:
+        raise Refused(unsure.message) from unsure
     return ColumnarScan(
         stream=source.stream,
         format=stream.source_format.name,
         codec=stream.codec,
         decoding_options=stream.decoding_options,
         columns=columns.read,
-        times=scan_times(timed.steps, types) if timed else None,
-        plain=plain,
-        computed=tuple(computed[name] for name in blame_order(stage.columns) if name in computed),
-        where=stage.where,
+        projection=projection,
         original=stage.original,
         own=columns.own,
         several_topics=stream.source_format.is_messages and several_topics(stream),
@@ -163,31 +138,8 @@ def _chosen(stage: InputStage, streams: Mapping[str, Stream], session: SessionFa
     )
 
 
-def _name(expr: Expr) -> str:
-    """The column that an expression is, where it is one."""
-    return expr.text.strip("`")
-
-
-def _computed(
-    name: str, expr: Expr, conditions: Sequence[str], types: Mapping[str, str], session: SessionFacts
-) -> Computed:
-    if expr.type is None or to_arrow(expr.type) is None:
-        raise Refused(f"only Spark knows the type of `{expr.text}`")
-    try:
-        found = translate_under(expr.text, conditions, dict(types), session)
-    except SqlError as unsure:
-        raise Refused(unsure.message) from unsure
+def _check(expr: Expr, found: Translated) -> None:
     if found.slow:
         raise Refused(f"`{expr.text}` is evaluated faster by Spark")
-    if found.type != expr.type:
+    if expr.type is None or found.type != expr.type or to_arrow(expr.type) is None:
         raise Refused(f"only Spark knows the type of `{expr.text}`")
-    guard = guard_of(expr, dict(types)) if found.fails else None
-    reason = None if guard is None else _text(guard, types, session)
-    return Computed(name, found.text, type=found.type, fails=found.fails, guard=reason, words=in_words(expr.text))
-
-
-def _text(text: str, types: Mapping[str, str], session: SessionFacts) -> str:
-    try:
-        return translate_expression(text, dict(types), session).text
-    except SqlError as unsure:
-        raise Refused(unsure.message) from unsure

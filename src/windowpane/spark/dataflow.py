@@ -11,7 +11,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
-from windowpane.evaluation.projection import Projection
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
@@ -92,10 +91,7 @@ def build_dataflow(
 
 def worker_scan(scan: ColumnarScan) -> Scan:
     """A planned scan as workers run it."""
-    computed = tuple((each.name, each.text, to_arrow(each.type), each.fails) for each in scan.computed)
-    blamed = tuple((each.name, each.guard, each.words) for each in scan.computed if each.fails)
-    projection = Projection(scan.times, scan.plain, computed, scan.where, blamed)
-    return Scan(_reader(scan), projection, scan.original)
+    return Scan(_reader(scan), scan.projection, scan.original)
 
 
 def _reader(scan: ColumnarScan) -> Reader:

@@ -161,7 +161,7 @@ class _Translator:
             raise self.refuse(node, f"of {', '.join(kinds)}" if kinds else "")
         if signature.zoned and not self.session.utc:
             raise self.refuse(node, "the session's time zone is not UTC")
-        if signature.fails and not self.session.ansi:
+        if (signature.fails or signature.ansi) and not self.session.ansi:
             raise self.refuse(node, "the session is not in ANSI mode")
         return signature
 

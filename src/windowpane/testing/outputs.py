@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,14 +13,13 @@ from windowpane.core import side
 from windowpane.core.rows import int64s
 from windowpane.core.window_id import window_ids
 from windowpane.evaluation.duckdb_tables import quoted
-from windowpane.evaluation.reasons import EVALUATION_ERROR
+from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.stages import ResultStage
-from windowpane.sql import error_guard
 from windowpane.sql.query import OrderKey
-from windowpane.testing.expressions import ROW, Expressions, spark_types
+from windowpane.testing.expressions import ROW, Expressions
 from windowpane.time import from_datetime, to_datetime
 
-_REASON, _HELD, _OUT, _KEY = "_reason", "_held", "_out", "_key"
+_HELD, _OUT, _KEY = "_held", "_out", "_key"
 _WINDOW = ("window_start", "window_end", "trigger_time")
 FIRST_US = from_datetime(dt.datetime.min.replace(tzinfo=dt.UTC))
 LAST_US = from_datetime(dt.datetime.max.replace(tzinfo=dt.UTC))
@@ -31,8 +31,12 @@ class OutputEvaluator:
 
     def __init__(self, stage: ResultStage, plan_id: str, expressions: Expressions) -> None:
         self._plan_id, self._keys, self._expressions = plan_id, stage.keys, expressions
-        self._having = stage.having.text if stage.having else None
-        self._order, self._limit, self._outputs = stage.order, stage.limit, stage.outputs
+        self._having, self._order, self._limit, self._outputs = stage.having, stage.order, stage.limit, stage.outputs
+        self._columns = [
+            *([InputColumn(_HELD, stage.having, "where")] if stage.having else []),
+            *(InputColumn(f"{_OUT}{at}", output.expr, "key") for at, output in enumerate(stage.outputs)),
+            *(InputColumn(f"{_KEY}{at}", key.expr, "key") for at, key in enumerate(stage.order)),
+        ]
 
     def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch | None]:
         """Result rows in order, and the emissions that could not be evaluated as error rows (None when all could)."""
@@ -57,23 +61,10 @@ class OutputEvaluator:
 
     def _evaluated(self, table: pa.Table) -> tuple[pa.Table, pa.Array | None]:
         """HAVING, the outputs and the keys of ORDER BY; and for each emission why one of them fails, if any does."""
-        schema = table.schema
-        held = [self._having] if self._having else []
-        columns = {f"{_OUT}{at}": output.expr.text for at, output in enumerate(self._outputs)}
-        columns |= {f"{_KEY}{at}": key.expr.text for at, key in enumerate(self._order)}
-        texts = {name: self._expressions.under(text, held, schema) for name, text in columns.items()}
-        if self._having:
-            texts[_HELD] = self._having
-        carried = {name: name for name in (*_WINDOW, ROW) if name in table.column_names}
-        found, failed = self._expressions.evaluate(table, texts | carried)
-        if failed is None:
-            return found, None
-        guards = [guard for text in [*held, *columns.values()] if (guard := error_guard(text, spark_types(schema)))]
-        told = pa.repeat(pa.scalar(EVALUATION_ERROR), table.num_rows)
-        if guards:
-            named = self._expressions.select(table, {_REASON: f"coalesce({', '.join([*guards, 'NULL'])})"})
-            told = pc.coalesce(named.column(_REASON).combine_chunks().cast(pa.string()), told)
-        return found, pc.if_else(failed, told, pa.scalar(None, pa.string()))
+        projection = self._expressions.projection(self._columns, _HELD if self._having else None, table.schema)
+        found = pa.Table.from_batches([replace(projection, carried=(*_WINDOW, ROW)).rows(table, 0)])
+        bad = found.column(c.ERROR).combine_chunks() if c.ERROR in found.column_names else None
+        return found, bad if bad is not None and bad.null_count < len(bad) else None
 
     def _project(self, table: pa.Table) -> pa.Table:
         outputs = ", ".join(f"{_OUT}{at} AS {quoted(output.name)}" for at, output in enumerate(self._outputs))

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windowpane.core.columns import TIME_SOURCES
-from windowpane.evaluation.event_times import EventTimeColumn, EventTimes
+from windowpane.evaluation.event_times import EventTimes, TimeLookup
+from windowpane.evaluation.expressions import Computed
 from windowpane.plan.eventtime.steps import TimeStep, time_source
+from windowpane.plan.eventtime.types import ArrowParser, builtin_types
+from windowpane.plan.guard import in_words
 from windowpane.plan.scan_sources import Refused
 from windowpane.sql.types import INTEGRAL
 
-_UNITS_US = {"unixtimestamp_s": 1_000_000, "unixtimestamp_ms": 1_000, "unixtimestamp_us": 1}
-_INSTANTS = {"timestamp": ("TIMESTAMP",), "iso8601": ("TIMESTAMP", "STRING")}
+_READABLE = {
+    "unixtimestamp_s": INTEGRAL, "unixtimestamp_ms": INTEGRAL, "unixtimestamp_us": INTEGRAL,
+    "timestamp": ("TIMESTAMP",), "iso8601": ("TIMESTAMP", "STRING"),
+}  # fmt: skip
+"""Types of columns whose values the workers read exactly as Spark does."""
 _CLOCK = "processing_time"
 
 
@@ -25,20 +31,33 @@ def scan_times(steps: Sequence[TimeStep], types: Mapping[str, str]) -> EventTime
     looked = steps[:-1] if clock else steps
     if not looked:
         return None
-    columns = tuple(_column(step, types) for step in looked)
+    lookups = tuple(_lookup(step, types) for step in looked)
     chained = len(looked) > 1
     told = chained and len({time_source(step) for step in steps}) > 1
-    return EventTimes(columns, told=told, clock=chained and clock)
+    return EventTimes(lookups, told=told, clock=chained and clock)
 
 
-def _column(step: TimeStep, types: Mapping[str, str]) -> EventTimeColumn:
+def _lookup(step: TimeStep, types: Mapping[str, str]) -> TimeLookup:
     if step.error is not None:
         raise Refused(f"event time is computed: {step.text}")
     column = step.text.strip("`")
     kind = step.column_type if step.origin == "source" else types.get(column)
-    unit_us = _UNITS_US.get(step.type)
-    readable = kind in INTEGRAL if unit_us is not None else kind in _INSTANTS.get(step.type, ())
-    if not readable:
+    parse = builtin_types().resolve(step.type).parser.arrow if kind in _READABLE.get(step.type, ()) else None
+    if parse is None:
         raise Refused(f"event time is {step.text}: {step.type} of {kind or 'an expression'}")
-    code = TIME_SOURCES.index(time_source(step))
-    return EventTimeColumn(column, unit_us, strict=step.on_failure == "error", type=step.type, code=code)
+    return time_lookup(step, parse)
+
+
+def time_lookup(
+    step: TimeStep, parse: ArrowParser, value: Computed | None = None, time: Computed | None = None
+) -> TimeLookup:
+    """A step of a plan as it is evaluated. `value` and `time`: what is computed for it."""
+    return TimeLookup(
+        column=in_words(step.text.strip("`")) if value is not None else step.text.strip("`"),
+        parse=parse,
+        strict=step.on_failure == "error",
+        type=step.type,
+        code=TIME_SOURCES.index(time_source(step)),
+        value=value,
+        time=time,
+    )

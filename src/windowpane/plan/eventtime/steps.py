@@ -40,15 +40,9 @@ class TimeChains:
     per_stream: tuple[tuple[TimeStep, ...], ...] = ()
 
 
-_SOURCES: dict[Origin, str] = {
-    "sql_override": "sql_override", "config_field": "config_field", "stream_column": "config_field",
-    "metadata": "metadata", "source": "metadata", "processing_time": "processing_time",
-}  # fmt: skip
-
-
 def time_source(step: TimeStep) -> str:
     """Which of `columns.TIME_SOURCES` a step counts as."""
-    return _SOURCES[step.origin]
+    return "metadata" if step.origin == "source" else step.origin
 
 
 PROCESSING_TIME_STEP = TimeStep("processing_time")

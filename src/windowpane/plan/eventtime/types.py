@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -101,7 +102,7 @@ def _unix_sql(unit_us: int) -> Callable[[str, str | None], str]:
 
 
 def _unix(unit_us: int) -> EventtimeParser:
-    return EventtimeParser(_unix_sql(unit_us), lambda values: parse_unix(values, unit_us), (*_NUMBERS, "STRING"))
+    return EventtimeParser(_unix_sql(unit_us), partial(parse_unix, unit_us=unit_us), (*_NUMBERS, "STRING"))
 
 
 def _iso_sql(column: str, column_type: str | None) -> str:

@@ -58,7 +58,7 @@ def of_any(name: str, args: tuple[str, ...]) -> Signature | None:
 def _of_array(name: str, args: tuple[str, ...]) -> Signature | None:
     (element,), there = parts_of(args[0]), "{0} IS NOT NULL AND {1} IS NOT NULL"
     if name in ("size", "array_size", "cardinality") and len(args) == 1:
-        return Signature(name, args, "INT", "CAST(len({0}) AS INTEGER)")
+        return Signature(name, args, "INT", "CAST(len({0}) AS INTEGER)", ansi=name != "array_size")
     if name == "array_contains" and args[1:] == (element,):
         nulls = "WHEN list_count({0}) < len({0}) THEN NULL"
         found = f"WHEN {{0}} IS NULL OR {{1}} IS NULL THEN NULL WHEN list_contains({{0}}, {{1}}) THEN TRUE {nulls}"

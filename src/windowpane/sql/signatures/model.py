@@ -41,6 +41,8 @@ class Signature:
     template: str
     fails: bool = False
     zoned: bool = False
+    ansi: bool = False
+    """The value is another one without ANSI mode."""
     slow: bool = False
     """Evaluated value by value, in Python: right for the harness, too slow for the columnar scan."""
     safe_args: bool = False
