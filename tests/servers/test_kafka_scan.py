@@ -121,5 +121,5 @@ def test_both_ways_give_the_same(
     assert sum(map(len, side.values())) > 100
     assert sum(entry[0]["late"] for entry in counts) > 20
     assert {name for entry in counts for name in entry[4]} >= (
-        {"config_field"} if strict else {"config_field", "metadata"}
+        {"stream_column"} if strict else {"stream_column", "metadata"}
     )

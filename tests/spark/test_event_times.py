@@ -100,7 +100,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 def test_types_of_ones_own_fall_back_row_by_row_and_every_source_is_counted(ran: dict[str, Ran], name: str) -> None:
     entry = ran[name].entry
     assert entry.accounting["aggregated"] == 4
-    assert entry.times == {"config_field": 2, "metadata": 1, "processing_time": 1}
+    assert entry.times == {"stream_column": 2, "metadata": 1, "processing_time": 1}
     assert entry.sums["times"] == entry.times
     assert entry.accounting["error"] == 1
     assert [text.split(" have ")[0] for text in ran[name].warnings] == [f"transform `{name}`: 1 of 5 rows in batch 0"]

@@ -86,7 +86,7 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
     assert found["side_rows_total", "q", "late", "aside"] == late
     assert found["side_rows_dropped_total", "q", "late"] == late - 6, "room for six"
     assert (found["side_rows_waiting", "q", "aside"], found["side_sink_up", "q", "aside"]) == (6, 0)
-    assert found["event_times_total", "q", "config_field"] == 40
+    assert found["event_times_total", "q", "stream_column"] == 40
     assert found["max_timestamp_seen", "q"] * 1e6 == max(entry.maxima.values())
     assert entry.watermark_us is not None
     assert found["watermark_timestamp", "q"] * 1e6 == entry.watermark_us

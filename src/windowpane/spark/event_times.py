@@ -43,7 +43,7 @@ class TimeExpressions:
             return f"CASE WHEN {c.CORRUPT} IS NULL THEN {NOW} END" if c.CORRUPT in self.source.columns else NOW
         kind = step.column_type or self._type_of(step.text)
         parser = self.types.resolve(step.type).parser
-        value = self._parsed(step, parser, kind)
+        value = _bounded(self._parsed(step, parser, kind))
         if self._may_fail(step, parser):
             value = tried(value)
         guard = self._guard(step)
@@ -118,3 +118,8 @@ class TimeExpressions:
 
     def _type_of(self, text: str) -> str:
         return self.source.selectExpr(f"{text} AS v").schema["v"].dataType.simpleString().upper()
+
+
+def _bounded(micros: str) -> str:
+    """NULL for what lies beyond `event_times.FARTHEST_US`: what cannot be doubled."""
+    return f"(try_multiply({micros}, 2L) div 2L)"

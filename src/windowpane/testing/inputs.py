@@ -97,8 +97,8 @@ class InputEvaluator:
             case physical.PhysicalDataSource():
                 return _data(pushed) if node.stream == pushed.stream else None
             case physical.PhysicalUnion():
-                found = (self._source(branch, pushed) for branch in node.branches)
-                return next((table for table in found if table is not None), None)
+                found = [self._source(branch, pushed) for branch in node.branches]
+                return _united([table for table in found if table is not None])
             case physical.PhysicalEventTime() | physical.PhysicalBranch() | physical.PhysicalStaticJoin():
                 below = self._source(node.child, pushed)
                 return None if below is None else self._over(node, below, pushed)
@@ -133,6 +133,17 @@ def _data(pushed: Pushed) -> pa.Table:
         c.EVENT_TIME: pa.repeat(pa.scalar(pushed.clock_us, pa.int64()), count),
     }
     return _with_columns(table, own)
+
+
+def _united(branches: list[pa.Table]) -> pa.Table | None:
+    """A stream may be read by several branches. One without WHERE keeps all its rows."""
+    if len(branches) < 2:
+        return branches[0] if branches else None
+    whole = pa.concat_tables(branches, promote_options="default")
+    if c.KEEP not in whole.column_names:
+        return whole
+    at = whole.schema.get_field_index(c.KEEP)
+    return whole.set_column(at, c.KEEP, pc.fill_null(whole.column(at), True))
 
 
 def _with_columns(table: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
