@@ -166,8 +166,8 @@ def spark_inputs(frame: DataFrame, harness: Harness) -> pa.Table:
     def stream(name: str) -> DataFrame:
         return frame if name == "s" else frame.where("FALSE")
 
-    relation, types = plan.query.relation, plan.types
-    return InputFrame(frame.sparkSession, plan.physical, relation, types, stream, stream, clock=True).build().toArrow()
+    made = InputFrame(frame.sparkSession, plan.stages.input, plan.types, stream, stream, clock=True)
+    return made.build().toArrow()
 
 
 def input_differences(there: pa.Table, here: pa.RecordBatch) -> list[str]:
