@@ -68,11 +68,6 @@ def projection_error(columns: Sequence[InputColumn], guards: Guards) -> str | No
     return _guarded(where, found, guards)
 
 
-def row_error_detail(columns: Sequence[InputColumn], known: Sequence[Column]) -> str | None:
-    """For a row that `row_error` refuses: which expression cannot be computed."""
-    return projection_detail(columns, GuardTexts(types_of(known)))
-
-
 def projection_detail(columns: Sequence[InputColumn], guards: Guards) -> str | None:
     """For a row that `projection_error` refuses: which expression cannot be computed."""
     filters = _filters(columns)

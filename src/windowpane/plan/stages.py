@@ -45,8 +45,6 @@ class InputStage(Stage):
     """The input projection: the columns that cross into the operators, with the time of each row."""
     where: str | None
     """The column of the projection that holds WHERE."""
-    error: Expr | None
-    """NULL for a row that evaluates well, else the reason of its error."""
     original: bool
     """Side outputs need the whole source row."""
     aliases: tuple[tuple[str, str], ...]

@@ -152,7 +152,6 @@ class _Staging:
             is_union=any(isinstance(node, physical.PhysicalUnion) for node in nodes),
             columns=project.columns,
             where=project.where,
-            error=project.error,
             original=project.original,
             aliases=tuple(aliases.items()),
             timed=bool(chains),
