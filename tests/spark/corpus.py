@@ -6,7 +6,7 @@ import datetime as dt
 import random
 from collections.abc import Iterator
 from decimal import Decimal
-from itertools import islice
+from itertools import cycle, islice
 
 import pyarrow as pa
 
@@ -173,10 +173,10 @@ def written(signature: Signature, args: list[str]) -> str:
 
 def uses(signature: Signature) -> Iterator[str]:
     """A signature over columns, and with literals in the place of one of them."""
-    choices = [_arguments(signature, kind, place) for kind, place in zip(signature.args, "abcabc", strict=False)]
+    choices = [_arguments(signature, kind, place) for kind, place in zip(signature.args, cycle("abc"), strict=False)]
     first = [each[0] for each in choices]
     yield written(signature, first)
-    for place, given in enumerate(choices):
+    for place, given in enumerate(choices[:4]):
         for text in given[1:]:
             if len(choices) > 1 or kind_of_literal(signature.args[place]):
                 yield written(signature, [*first[:place], text, *first[place + 1 :]])
@@ -211,8 +211,8 @@ def nested(count: int, seed: int) -> Iterator[str]:
             continue
         place = rng.choice(places)
         inner = rng.choice(by_result[outer.args[place]])
-        args = [rng.choice(_arguments(outer, kind, "abcabc"[at])) for at, kind in enumerate(outer.args)]
-        within = [rng.choice(_arguments(inner, kind, "cbacba"[at])) for at, kind in enumerate(inner.args)]
+        args = [rng.choice(_arguments(outer, kind, "abc"[at % 3])) for at, kind in enumerate(outer.args)]
+        within = [rng.choice(_arguments(inner, kind, "cba"[at % 3])) for at, kind in enumerate(inner.args)]
         args[place] = f"({written(inner, within)})"
         yield written(outer, args)
 

@@ -75,7 +75,7 @@ def _integers(left: str, right: str, kind: str) -> Iterator[Signature]:
 def _pmod(left: str, right: str, kind: str, a: str, b: str) -> Signature:
     """The sum of a remainder and a divisor, both negative, wraps around, but is an INT for narrower types."""
     half = 2 ** (8 * 2 ** max(INTEGRAL.index(kind), 2) - 1)
-    rest = f"(CAST({a} AS HUGEINT) % {b})"
+    rest = f"(CAST({a} AS {'HUGEINT' if kind == 'BIGINT' else 'BIGINT'}) % {b})"
     total = f"(((({rest} + {b}) + {half}) % {2 * half} + {2 * half}) % {2 * half} - {half})"
     text = f"CAST(CASE WHEN {rest} < 0 THEN {total} % {b} ELSE {rest} END AS {_type(kind)})"
     zero = f"CASE WHEN {b} = 0 AND {a} IS NOT NULL THEN {raising(kind)} ELSE {text} END"

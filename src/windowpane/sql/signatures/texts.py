@@ -27,7 +27,7 @@ def signatures() -> Iterator[Signature]:
     yield Signature("ascii", (_S,), "INT", "CASE WHEN {0} = '' THEN 0 ELSE unicode({0}) END")
     yield Signature("md5", (_S,), _S, "md5({0})")
     yield Signature("||", (_S, _S), _S, "({0} || {1})")
-    for count in (1, 2, 3, 4):
+    for count in range(1, 10):
         joined = " || ".join(f"{{{number}}}" for number in range(count))
         yield Signature("concat", (_S,) * count, _S, f"({joined})")
         listed = ", ".join(f"{{{number}}}" for number in range(count + 1))
