@@ -53,7 +53,9 @@ class Projection:
             details.append(detail)
         if reasons:
             columns[c.ERROR] = pc.coalesce(*reasons) if len(reasons) > 1 else reasons[0]
-            columns[c.DETAIL] = pc.coalesce(*details)
+            columns[c.DETAIL] = pc.if_else(
+                columns[c.ERROR].is_valid(), pc.coalesce(*details), pa.scalar(None, pa.string())
+            )
         columns |= self._kept(source, columns)
         columns |= {name: whole_column(source, name) for name in self.carried if name in source.schema.names}
         return pa.RecordBatch.from_pydict(columns)

@@ -41,8 +41,9 @@ def translate_under(
     found = translate_expression(text, types, session)
     if not found.fails or not conditions:
         return found
-    held = " AND ".join(f"({condition})" for condition in conditions)
-    return translate_expression(f"CASE WHEN {held} THEN {text} END", types, session)
+    for condition in reversed(conditions):  # AND would evaluate the next one where this one is NULL
+        text = f"CASE WHEN {condition} THEN {text} END"
+    return translate_expression(text, types, session)
 
 
 @dataclass(frozen=True)

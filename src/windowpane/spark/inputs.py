@@ -133,7 +133,7 @@ class InputFrame:
         columns = [f"{safe.value(expr)} AS `{name}`" for name, expr in node.projection]
         columns += [name for name in _HIDDEN if name in source.columns]
         if node.where is not None:
-            columns.append(f"{safe.value(node.where)} AS {KEEP}")
+            columns.append(f"coalesce({safe.value(node.where)}, FALSE) AS {KEEP}")
         error = errors_where(node.where, [expr for _, expr in node.projection], safe)
         if error is not None:
             columns.append(f"{error} AS {_BRANCH_ERROR}")
