@@ -13,27 +13,21 @@ from itertools import chain
 
 import pyarrow as pa
 
-from windowpane.config import parse_options, parse_stream, parse_table, parse_transform
-from windowpane.core import blob, side_records
+from windowpane.core import side_records
 from windowpane.core.accounting import Accounting
-from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.operators.intake import Intake
 from windowpane.core.runner import BatchResult, Runner
 from windowpane.core.state import EntryMap
 from windowpane.errors import ConfigError, StateError, nearest
-from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.operators import build_graph
-from windowpane.plan.pipeline import source_schema
-from windowpane.sql import Catalog, bind, parse_schema
-from windowpane.sql.query import Column
 from windowpane.testing.decode import RowsLike, decode
 from windowpane.testing.expressions import Expressions
 from windowpane.testing.inputs import InputEvaluator, Pushed
 from windowpane.testing.outputs import OutputEvaluator, as_datetime, as_python
+from windowpane.testing.planning import QuerySettings, Settings, plan_test_query
+from windowpane.testing.snapshots import Remembered, pack_snapshot, unpack_snapshot
 from windowpane.time import from_datetime, to_datetime
-
-Settings = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -48,17 +42,6 @@ class Step:
     accounting: Accounting = field(default_factory=Accounting)
     table: pa.Table | None = None
     """The results in Arrow; None when there are none."""
-
-
-@dataclass(frozen=True)
-class _Remembered:
-    """What a snapshot has besides the state of the operators."""
-
-    plan_id: str
-    clock_us: int
-    arrivals: int
-    finished: bool
-    time_sources: dict[str, int]
 
 
 class Harness:
@@ -89,52 +72,17 @@ class Harness:
         self._arrivals = 0
         self._finished = False
         self._entries = EntryMap({})
-        self._expressions = Expressions()
-        self._columns: dict[str, tuple[Column, ...]] = {}
-        self.plan = self._plan(sql, streams, options or {}, transform or {}, tables=tables or {}, types=eventtime_types)
+        settings = QuerySettings(streams, options or {}, transform or {}, tables or {})
+        planned = plan_test_query(sql, settings, eventtime_types)
+        self.plan, self._columns, self._expressions = planned.plan, planned.columns, Expressions()
+        for name, table in planned.tables.items():
+            self._expressions.register(name, table)
         stages = self.plan.stages
         self._input, self._streams = stages.input.name, list(stages.input.streams)
         self._inputs = InputEvaluator(stages.input, self.plan.types, self._expressions)
         self._outputs = OutputEvaluator(stages.result, self.plan.plan_id, self._expressions)
         schema = self._inputs.schema(self._pushed([], self._streams[0], "0"))
         self._runner = Runner(build_graph(stages, {self._input: schema}, data_driven=self._data_driven))
-
-    def _plan(
-        self,
-        sql: str,
-        streams: Mapping[str, Settings],
-        options: Settings,
-        transform: Settings,
-        *,
-        tables: Mapping[str, Settings],
-        types: EventtimeTypes,
-    ) -> Plan:
-        configured = {name: parse_stream(name, dict(settings)) for name, settings in streams.items()}
-        for name, stream in configured.items():
-            if stream.schema_ is None:
-                raise ConfigError(
-                    "MISSING_KEY", f"stream `{name}` has no schema", 'give it one: "ts BIGINT, k STRING"',
-                    key=f"streams.{name}.schema",
-                )  # fmt: skip
-            self._columns[name] = source_schema(stream) or ()
-        catalog = Catalog(self._columns, {name: self._table(name, table) for name, table in tables.items()})
-        bound = bind(sql, catalog)
-        return plan_query(
-            bound,
-            configured,
-            options=parse_options(dict(options)),
-            transform=parse_transform(dict(transform)),
-            registry=types,
-        )
-
-    def _table(self, name: str, settings: Settings) -> tuple[Column, ...]:
-        """Make a static table known to expressions, and give its columns."""
-        given = dict(settings)
-        rows = given.pop("rows", [])
-        table = parse_table(name, given)
-        columns = parse_schema(table.schema_ or "")
-        self._expressions.register(name, decode(rows, columns).table)
-        return columns
 
     def push(
         self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None
@@ -190,39 +138,27 @@ class Harness:
     def snapshot(self) -> bytes:
         """Everything the query remembers, in one blob: the state entries that Spark would store, and more."""
         self._runner.graph.save(self._entries)
-        remembered = _Remembered(
+        remembered = Remembered(
             self.plan.plan_id,
             self._clock_us,
             arrivals=self._arrivals,
             finished=self._finished,
             time_sources=dict(self._inputs.time_sources),
         )
-        stored = self._entries.merged()
-        table = pa.RecordBatch.from_arrays(
-            [pa.array(stored.keys(), pa.string()), pa.array(stored.values(), pa.large_binary())], ["entry", "data"]
-        )
-        return blob.pack(blob.State(encode_record(remembered), {"entries": table}))
+        return pack_snapshot(remembered, self._entries.merged())
 
     @classmethod
     def restore(cls, data: bytes, sql: str, **arguments: object) -> Harness:
         """A harness that goes on where `snapshot` was taken. The query and arguments must be the same."""
         harness = cls(sql, **arguments)  # type: ignore[arg-type]  # the arguments of __init__, passed on
-        harness._load(blob.unpack(data))
+        harness._load(*unpack_snapshot(data, harness.plan.plan_id))
         return harness
 
-    def _load(self, state: blob.State) -> None:
-        remembered = decode_record(_Remembered, state.meta)
-        if remembered.plan_id != self.plan.plan_id:
-            raise StateError(
-                "STATE_OTHER_QUERY",
-                f"the snapshot is of plan {remembered.plan_id}, this query is plan {self.plan.plan_id}",
-                "restore with the query of the snapshot",
-            )
+    def _load(self, remembered: Remembered, entries: Mapping[str, bytes]) -> None:
         self._clock_us, self._arrivals = remembered.clock_us, remembered.arrivals
         self._finished = remembered.finished
         self._inputs.time_sources.update(remembered.time_sources)
-        names, contents = (column.to_pylist() for column in state.batches["entries"].columns)
-        self._entries = EntryMap(dict(zip(names, contents, strict=True)))
+        self._entries = EntryMap(entries)
         self._runner.graph.load(self._entries)
 
     def _open_runner(self) -> Runner:

@@ -1,0 +1,74 @@
+"""Plans the query of a harness from plain settings, as a pipeline.toml would have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from windowpane.config import Stream, parse_options, parse_stream, parse_table, parse_transform
+from windowpane.errors import ConfigError
+from windowpane.plan.build import Plan, plan_query
+from windowpane.plan.eventtime.types import EventtimeTypes
+from windowpane.plan.pipeline import source_schema
+from windowpane.sql import Catalog, bind, parse_schema
+from windowpane.sql.query import Column
+from windowpane.testing.decode import decode
+
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """The surroundings of a query: what `Harness` takes."""
+
+    streams: Mapping[str, Settings]
+    options: Settings = field(default_factory=dict)
+    transform: Settings = field(default_factory=dict)
+    tables: Mapping[str, Settings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A plan with what the harness needs to evaluate its input."""
+
+    plan: Plan
+    columns: Mapping[str, tuple[Column, ...]]
+    """The columns of each stream."""
+    tables: Mapping[str, pa.Table]
+    """The static tables."""
+
+
+def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) -> PlannedQuery:
+    """Parse the settings, bind the query to them and plan it."""
+    streams = {name: parse_stream(name, dict(given)) for name, given in settings.streams.items()}
+    columns = {name: _columns(name, stream) for name, stream in streams.items()}
+    tables = {name: _table(name, given) for name, given in settings.tables.items()}
+    catalog = Catalog(columns, {name: declared for name, (declared, _) in tables.items()})
+    plan = plan_query(
+        bind(sql, catalog),
+        streams,
+        options=parse_options(dict(settings.options)),
+        transform=parse_transform(dict(settings.transform)),
+        registry=types,
+    )
+    return PlannedQuery(plan, columns, {name: rows for name, (_, rows) in tables.items()})
+
+
+def _columns(name: str, stream: Stream) -> tuple[Column, ...]:
+    if stream.schema_ is None:
+        raise ConfigError(
+            "MISSING_KEY",
+            f"stream `{name}` has no schema",
+            'give it one: "ts BIGINT, k STRING"',
+            key=f"streams.{name}.schema",
+        )
+    return source_schema(stream) or ()
+
+
+def _table(name: str, settings: Settings) -> tuple[tuple[Column, ...], pa.Table]:
+    given = dict(settings)
+    rows = given.pop("rows", [])
+    columns = parse_schema(parse_table(name, given).schema_ or "")
+    return columns, decode(rows, columns).table
