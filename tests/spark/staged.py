@@ -68,7 +68,7 @@ class StagedRunner:
         self, clock_us: int, rows: Mapping[str, Iterable[pa.RecordBatch]], *, advance_to_us: int | None = None
     ) -> BatchResult:
         tasks = self._tasks(chain.from_iterable(rows.values()))
-        sent = [self._near(task, part, clock_us) for task, part in enumerate(tasks)]
+        sent = [self._fold(task, part, clock_us) for task, part in enumerate(tasks)]
         self._arrivals += sum(0 if part is None else part.num_rows for part in tasks)
         outputs = []
         for number, entries in enumerate(self.entries):
@@ -91,7 +91,7 @@ class StagedRunner:
         size = -(-whole.num_rows // self._layout.tasks)
         return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
 
-    def _near(self, task: int, rows: pa.RecordBatch | None, clock_us: int) -> list[bytes]:
+    def _fold(self, task: int, rows: pa.RecordBatch | None, clock_us: int) -> list[bytes]:
         frames: list[Frame] = [Clock(clock_us)]
         if self._layout.feedback and self.watermark_us is not None:
             frames.append(Watermark(self.watermark_us))

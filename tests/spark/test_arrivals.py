@@ -19,7 +19,8 @@ from windowpane.core.frames import Frame, Rows
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.state import EntryMap
 from windowpane.scan.file_boundaries import by_place
-from windowpane.spark.fold_stage import BEFORE, CLOCK, FoldStage
+from windowpane.spark.batch_context import PROPERTY, BatchContext
+from windowpane.spark.fold_stage import CLOCK, FoldStage
 from windowpane.spark.merge_stage import Shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -53,8 +54,8 @@ def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks
     payloads = []
     for task, values in tasks.items():
         context._partitionId = task
-        told = {"batch": batch_id, "clock_us": 5, "watermark_us": None, "first_arrival": first}
-        context._localProperties = {"streaming.sql.batchId": str(batch_id), BEFORE: json.dumps(told)}
+        told = BatchContext(batch_id, clock_us=5, watermark_us=None, first_arrival=first or 0).as_property()
+        context._localProperties = {"streaming.sql.batchId": str(batch_id), PROPERTY: told}
         rows = harness._inputs.rows(harness._pushed([{"ts": 1000, "v": value} for value in values], "s", "0"))
         rows = rows.append_column(CLOCK, pa.array([5] * rows.num_rows, pa.int64()))
         (batch,) = FoldStage(stages, (0,)).run(iter([rows]))

@@ -6,7 +6,6 @@ same rows and the same results, and sinks keep one copy.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
-from windowpane.spark.fold_stage import BEFORE
+from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.reinjection import ReinjectionSplit
@@ -49,13 +48,13 @@ class BatchRunner:
 
     def _send_context(self, batch_id: int, before: Entry | None) -> None:
         """Send the batch's timestamp and the watermark for late rows to the tasks, before any of them starts."""
-        context = {
-            "batch": batch_id,
-            "clock_us": self.checkpoint.log.timestamp_us(batch_id),
-            "watermark_us": before.watermark_us if before else None,
-            "first_arrival": Entry.next_arrival(before, batch_id),
-        }
-        self.spark.sparkContext.setLocalProperty(BEFORE, json.dumps(context))
+        context = BatchContext(
+            batch_id,
+            clock_us=self.checkpoint.log.timestamp_us(batch_id),
+            watermark_us=before.watermark_us if before else None,
+            first_arrival=Entry.next_arrival(before, batch_id),
+        )
+        self.spark.sparkContext.setLocalProperty(PROPERTY, context.as_property())
 
     def run(self, packed: DataFrame, batch_id: int, *, resumed: bool, final: bool = False) -> None:
         """Process one batch of the merge stage's output.

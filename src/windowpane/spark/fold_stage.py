@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
@@ -20,17 +18,13 @@ from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
 from windowpane.core.wire import FoldedRows
-from windowpane.errors import InternalError
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.original_events import with_events
 from windowpane.scan.scan import Scan, Scanned
+from windowpane.spark.batch_context import BatchContext, task_batch_id, task_context
 from windowpane.spark.stages import Stages
 from windowpane.spark.timings import FOLD, PACK, SOURCE, timed, timed_items
 
-BEFORE = "windowpane.before"
-"""Local property of the query's thread: JSON with the batch, its timestamp, the watermark before it, and its first
-arrival number.
-"""
 CLOCK = "_clock"
 """The micro-batch's timestamp as a column, if there is no feedback from the driver."""
 PACKED = "shard int, origin int, payload binary"
@@ -48,17 +42,15 @@ class FoldStage:
     """Reads the input if that is a list of files, or undecoded records."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        batch = _batch_context(context) if self.stages.feedback else None
+        batch = BatchContext.of_task() if self.stages.feedback else None
         fold = _Fold(self.stages, batch)
         read = self.scan.read(batches, batch.clock_us) if self.scan and batch else by_place(in_chunks(batches))
         for chunk in timed_items(read, fold.spent, SOURCE):
             with timed(fold.spent, FOLD):
                 fold.add(chunk)
         if fold.clock_us is not None:
-            numbers = batch.numbers if batch else Numbers.of_batch(_batch_id(context))
-            yield self._pack(fold, fold.clock_us, context.partitionId(), numbers)
+            numbers = batch.numbers if batch else Numbers.of_batch(task_batch_id())
+            yield self._pack(fold, fold.clock_us, task_context().partitionId(), numbers)
 
     def _pack(self, fold: _Fold, clock_us: int, task: int, numbers: Numbers) -> pa.RecordBatch:
         home = task % self.stages.shards
@@ -82,15 +74,6 @@ def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes])
         pa.array(payloads, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, ["shard", "origin", "payload"])
-
-
-@dataclass(frozen=True)
-class BatchContext:
-    """The driver's context for the micro-batch. A stale one would misclassify late rows."""
-
-    clock_us: int
-    watermark_us: int | None
-    numbers: Numbers
 
 
 class _Fold:
@@ -169,23 +152,3 @@ def count_time_sources(batch: pa.RecordBatch, source: str | None) -> dict[str, i
     codes = batch.column(c.TIME_SOURCE).drop_null().to_numpy(zero_copy_only=False)
     counts = np.bincount(codes, minlength=len(c.TIME_SOURCES)).tolist()
     return {name: count for name, count in zip(c.TIME_SOURCES, counts, strict=True) if count}
-
-
-def _batch_id(context: TaskContext) -> int:
-    return int(context.getLocalProperty("streaming.sql.batchId") or 0)
-
-
-def _batch_context(context: TaskContext) -> BatchContext:
-    """The context of this batch; InternalError if it is that of another one."""
-    text, batch_id = context.getLocalProperty(BEFORE), _batch_id(context)
-    said = json.loads(text) if text else {}
-    if said.get("batch") != batch_id:
-        raise InternalError("WATERMARK_FEEDBACK", f"batch {batch_id} was told what holds for batch {said.get('batch')}")
-    return BatchContext(said["clock_us"], said["watermark_us"], Numbers.onwards(said["first_arrival"]))
-
-
-def batch_clock_us() -> int:
-    """The timestamp of the micro-batch, from the driver's context."""
-    context = TaskContext.get()
-    assert context is not None
-    return _batch_context(context).clock_us

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from windowpane.core.wire import FoldedRows
-from windowpane.spark.fold_stage import CLOCK, PACKED, batch_clock_us, packed_batch
+from windowpane.spark.batch_context import BatchContext
+from windowpane.spark.fold_stage import CLOCK, PACKED, packed_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +45,6 @@ class TickStage:
             if batch.num_rows:
                 clock_us = int(batch.column(CLOCK)[0].as_py())
         if clock_us is not None:
-            said_us = batch_clock_us() if self.feedback else clock_us
+            said_us = BatchContext.of_task().clock_us if self.feedback else clock_us
             payload = FoldedRows([], said_us).pack()
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

@@ -27,6 +27,8 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 LONG_AGO = -(2**63)
+_ANNOUNCED = "told"
+"""The name, in the state, of the table of triggers that all shards announce."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +185,11 @@ class SlidingOperator(Operator):
         return kept + super().holdings()
 
     def header(self) -> Header:
-        return Header.of(_Fired(self._fired_us, self._rows.dead), self._announced.tables("told"))
+        return Header.of(_Fired(self._fired_us, self._rows.dead), self._announced.tables(_ANNOUNCED))
 
     def load_header(self, header: Header) -> None:
         self._fired_us, self._fresh = header.read(_Fired).fired_us, 0
-        self._announced.replace(header.tables.get("told"))
+        self._announced.replace(header.tables.get(_ANNOUNCED))
 
     def save(self, entries: StateEntries) -> None:
         self._rows.save(entries)

@@ -1,0 +1,57 @@
+"""What the driver tells the tasks of a micro-batch: a local property of the query's thread, which Spark passes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pyspark import TaskContext
+
+from windowpane.core.metadata import decode_record, encode_record
+from windowpane.core.numbering import Numbers
+from windowpane.errors import InternalError
+
+PROPERTY = "windowpane.before"
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """The driver's context for a micro-batch. A stale one would misclassify late rows."""
+
+    batch: int
+    clock_us: int
+    """The timestamp of the micro-batch."""
+    watermark_us: int | None
+    """The watermark before the micro-batch."""
+    first_arrival: int
+    """The arrival number of its first row."""
+
+    @property
+    def numbers(self) -> Numbers:
+        return Numbers.onwards(self.first_arrival)
+
+    def as_property(self) -> str:
+        return json.dumps(encode_record(self))
+
+    @classmethod
+    def of_task(cls) -> BatchContext:
+        """The context of the task that runs; InternalError if it is that of another micro-batch."""
+        text, batch_id = task_context().getLocalProperty(PROPERTY), task_batch_id()
+        stored = json.loads(text) if text else {}
+        if stored.get("batch") != batch_id:
+            raise InternalError(
+                "WATERMARK_FEEDBACK", f"batch {batch_id} has the driver's context of batch {stored.get('batch')}"
+            )
+        return decode_record(cls, stored)
+
+
+def task_context() -> TaskContext:
+    """Spark's context of the task that runs."""
+    context = TaskContext.get()
+    assert context is not None
+    return context
+
+
+def task_batch_id() -> int:
+    """The micro-batch of the task that runs."""
+    return int(task_context().getLocalProperty("streaming.sql.batchId") or 0)
