@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.plan.node import PlanNode
-from windowpane.plan.node_fields import ColumnUse, PhysicalCall
+from windowpane.plan.node_fields import ColumnUse, InputColumn, PhysicalCall
 from windowpane.plan.physical import PhysicalAggregation, PhysicalDedupe, PhysicalProject, PhysicalRows, PhysicalWindow
 from windowpane.plan.traversal import find, rewrite
 
@@ -13,16 +13,33 @@ from windowpane.plan.traversal import find, rewrite
 def share_inputs(root: PlanNode) -> PlanNode:
     """Let equal expressions cross once: crossing to Python is what a row costs most.
 
+    An argument that is computed is evaluated only where the FILTER of its aggregate holds. It is shared with arguments
+    under the same FILTER, or reads a column that is evaluated for every row.
+
     Before: PhysicalProject crosses=[_k0=auction, _a0_0=price, _a1_0=price]
     After:  PhysicalProject crosses=[_k0=auction, _a0_0=price], and _a1 reads _a0_0
     """
     project = find(root, PhysicalProject)
     if project is None:
         return root
-    first: dict[str, str] = {}
-    names = {column.name: first.setdefault(column.expr.text, column.name) for column in project.columns}
-    shared = {name: kept for name, kept in names.items() if name != kept}
+    shared = {name: kept for name, kept in _sharing(project.columns).items() if name != kept}
     return rewrite(root, lambda node: _renamed(node, shared)) if shared else root
+
+
+def _sharing(columns: tuple[InputColumn, ...]) -> dict[str, str]:
+    """For each column the one that crosses for it."""
+    filters = {column.name.removesuffix("_f"): column.expr.text for column in columns if column.role == "filter"}
+    computed = [
+        each for each in columns if each.role == "argument" and each.expr.text.strip("`") not in each.expr.columns
+    ]
+    under = {each.name: filters.get(each.name.rpartition("_")[0]) for each in computed}
+    first: dict[tuple[str, str | None], str] = {}
+    for column in columns:
+        first.setdefault((column.expr.text, under.get(column.name)), column.name)
+    return {
+        column.name: first.get((column.expr.text, None)) or first[column.expr.text, under.get(column.name)]
+        for column in columns
+    }
 
 
 def _renamed(node: PlanNode, names: dict[str, str]) -> PlanNode:
