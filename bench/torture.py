@@ -53,8 +53,8 @@ shards = 2
 sql = '''SELECT k, count(*) AS n, sum(v) AS s, window_start, window_id, emit_epoch, is_final FROM s
 GROUP BY hoppingwindow('ss', 6, 3), k EMIT ON UPDATE'''
 sink = "results"
-side_output.late = { sink = "aside", include_original = true }
-side_output.error = { sink = "aside", include_original = true }
+side_output.late = { sink = "dlq", include_original = true }
+side_output.error = { sink = "dlq", include_original = true }
 
 [transforms.every]
 sql = "SELECT k, collect_list(id) AS ids, window_start FROM s WHERE v >= 0 GROUP BY tumblingwindow('ss', 3), k"
@@ -76,9 +76,9 @@ path = "rest"
 [sinks.results]
 format = "json"
 path = "results"
-[sinks.aside]
+[sinks.dlq]
 format = "json"
-path = "aside"
+path = "dlq"
 [spark]
 master = "local[2]"
 """
@@ -222,7 +222,7 @@ def torture(folder: Path, kills: int, seed: int, files: int = 10, source: Source
 def output(folder: Path) -> Output:
     """The rows of every batch of every sink. The machine's clock is left out."""
     found: Output = {}
-    for sink in ("results", "aside"):
+    for sink in ("results", "dlq"):
         for path in sorted((folder / sink).glob("part-*")):
             batch = found.setdefault(f"{sink}/{path.name.rsplit('-', 2)[1]}", Counter())
             for line in path.read_text(encoding="utf-8").splitlines():

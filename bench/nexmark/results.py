@@ -36,7 +36,7 @@ class Results:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """A file that was cut off, or is of another form, is put aside."""
+    """A file that was cut off, or is of another form, is moved away."""
     if not file.exists():
         return {}
     try:

@@ -171,8 +171,8 @@ def gist(error: BaseException) -> str:
         return error.message
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    told = [line for line in lines if line and not line.startswith(("An error occurred while calling", "at "))]
-    chosen = next(iter(causes[-1:] + told), "")
+    messages = [line for line in lines if line and not line.startswith(("An error occurred while calling", "at "))]
+    chosen = next(iter(causes[-1:] + messages), "")
     java = _JAVA_ERROR.match(chosen)
     if java is not None:
         return chosen[java.start(1) :]

@@ -166,8 +166,8 @@ def test_nothing_is_wrapped_in_a_pipe(pipeline: Path) -> None:
     path = changed(pipeline, "max(price) AS top", ", ".join(names))
     assert any(all(name[14:] in line for name in names) for line in run("check", path)[1].splitlines())
     for command in ("check", "run", "explain", "inspect", "test", "schema"):
-        told = run(command, "--help")[1]
-        assert not [line for line in told.splitlines() if line.startswith(" " * 20)], "the rest of a line above"
+        shown = run(command, "--help")[1]
+        assert not [line for line in shown.splitlines() if line.startswith(" " * 20)], "the rest of a line above"
     assert "\n    windowpane explain --stream" in run("explain", "--help")[1]
 
 
@@ -457,10 +457,10 @@ def test_errors_of_run_are_one_line_of_json(pipeline: Path) -> None:
 
 
 def test_status_drain_and_inspect_where_nothing_has_run(pipeline: Path) -> None:
-    for command, told in (("status", "NEVER_RUN"), ("drain", "NOT_RUNNING"), ("stop", "NOT_RUNNING")):
+    for command, shown in (("status", "NEVER_RUN"), ("drain", "NOT_RUNNING"), ("stop", "NOT_RUNNING")):
         code, _, err = run(command, str(pipeline))
         assert code == 1
-        assert f"[{told}]" in err
+        assert f"[{shown}]" in err
     code, _, err = run("inspect", str(pipeline))
     assert code == 1
     assert "[NO_CHECKPOINT]" in err

@@ -79,10 +79,10 @@ def test_control_from_another_terminal(runs: Runs) -> None:
     assert "running, process " in runs.command("status").stdout
     assert runs.process is not None
     runs.process.send_signal(signal.SIGINT)
-    told = runs.stopped()
-    assert "Stopped." in told
-    assert "start it again to resume" in told
-    assert no_noise(told)
+    shown = runs.stopped()
+    assert "Stopped." in shown
+    assert "start it again to resume" in shown
+    assert no_noise(shown)
     before = status(runs)
     assert (before["running"], before["state"]) == (False, "stopped")
 

@@ -157,9 +157,9 @@ def test_at_a_graceful_end_a_dead_sink_is_tried_a_few_times(make: Make) -> None:
 def test_limits_and_room_are_shared_among_kinds_and_what_is_beyond_is_not_taken(make: Make) -> None:
     channel = make(Taking(failures=10**6), max_pending=10)
     output = SideOutput({"dlq": channel})
-    aside = {"late": 8, "error": 9, "duplicate": 4}
-    assert output.allowed(aside, 0) == {"late": 3, "error": 7, "duplicate": 4}, "3 a second, and room for 10"
-    assert output.allowed(aside, 2_000_000) == {"late": 6, "error": 4, "duplicate": 4}
+    dlq = {"late": 8, "error": 9, "duplicate": 4}
+    assert output.allowed(dlq, 0) == {"late": 3, "error": 7, "duplicate": 4}, "3 a second, and room for 10"
+    assert output.allowed(dlq, 2_000_000) == {"late": 6, "error": 4, "duplicate": 4}
     rows = [side_rows("late", 5), side_rows("error", 9)]
     output.hand_over(0, rows, {"late": 3, "error": 5}, error_records=lambda _: ["{}"], clear=False)
     waiting = channel.outbox.read(0)

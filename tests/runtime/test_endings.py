@@ -49,10 +49,10 @@ def test_a_full_disk_then_spark_killed_then_all_of_it(runs: Runs, disk: Path) ->
         while ballast.write(bytes(4096)):
             pass
     feed(runs.folder, 1, list(range(10, 20)))
-    code, _, told = runs.ended()
-    assert code == 1, told
-    assert "[STATE] the checkpoint cannot be written" in told
-    assert "Traceback" not in told
+    code, _, shown = runs.ended()
+    assert code == 1, shown
+    assert "[STATE] the checkpoint cannot be written" in shown
+    assert "Traceback" not in shown
     (disk / "ballast").unlink()
 
     runs.start()
@@ -64,10 +64,10 @@ def test_a_full_disk_then_spark_killed_then_all_of_it(runs: Runs, disk: Path) ->
     status = runs.command("status")
     assert "running, process " in status.stdout, status.stderr
     os.kill(java, signal.SIGKILL)
-    code, _, told = runs.ended()
-    assert code == 1, told
-    assert "[SPARK_GONE] Spark's process has ended" in told
-    assert "Traceback" not in told
+    code, _, shown = runs.ended()
+    assert code == 1, shown
+    assert "[SPARK_GONE] Spark's process has ended" in shown
+    assert "Traceback" not in shown
 
     runs.environment |= {"PIPELINE_PASSWORD": "hunter2"}
     last = runs.command("run", "--drain")

@@ -95,7 +95,7 @@ def java(folder: Path, version: str) -> Path:
     return folder
 
 
-def told(error: SparkError | None) -> str:
+def summary(error: SparkError | None) -> str:
     assert error is not None
     assert "install Java 17 or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless" in str(error.hint)
     assert error.exit_code == 1
@@ -107,12 +107,14 @@ def test_java_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert java_problem() is None
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "old", "1.8.0_402")))
     old = f"JAVA_TOO_OLD: Spark needs Java 17 or newer, and {tmp_path}/old/bin/java is Java 8"
-    assert told(java_problem()) == old
+    assert summary(java_problem()) == old
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    assert told(java_problem()).startswith(f"JAVA_MISSING: Spark needs Java 17 or newer: JAVA_HOME is {tmp_path}/none")
+    assert summary(java_problem()).startswith(
+        f"JAVA_MISSING: Spark needs Java 17 or newer: JAVA_HOME is {tmp_path}/none"
+    )
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert told(java_problem()) == "JAVA_MISSING: Spark needs Java 17 or newer, and there is no Java on PATH"
+    assert summary(java_problem()) == "JAVA_MISSING: Spark needs Java 17 or newer, and there is no Java on PATH"
 
 
 def test_a_java_problem_is_told_as_it_is_and_old_lines_of_the_log_are_not(tmp_path: Path) -> None:

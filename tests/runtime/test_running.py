@@ -142,12 +142,12 @@ def test_sql_in_ones_own_job(spark: SparkSession, bids: Path, tmp_path: Path) ->
         originals=True,
     )
     assert results.columns == ["window_start", "k", "total"]
-    rows, aside = Collecting(0), list[dict[str, Any]]()
+    rows, dlq = Collecting(0), list[dict[str, Any]]()
     write(results, tmp_path / "main", rows)
     assert sorted(rows.rows) == [("a", 6), ("a", 10), ("b", 5)], "the last window is still open"
 
-    write(results.side_output, tmp_path / "aside", lambda frame, _: aside.extend(map(as_record, frame.collect())))
-    assert [(record["kind"], record["original_event"]["v"]) for record in aside] == [("late", 99)]
+    write(results.side_output, tmp_path / "dlq", lambda frame, _: dlq.extend(map(as_record, frame.collect())))
+    assert [(record["kind"], record["original_event"]["v"]) for record in dlq] == [("late", 99)]
 
 
 def write(frame: DataFrame, checkpoint: Path, function: Any) -> None:

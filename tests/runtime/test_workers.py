@@ -42,27 +42,27 @@ def test_the_archive_is_off_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
-@pytest.mark.parametrize(("master", "told"), [("spark://elsewhere:7077", None), ("local[2]", "/usr/bin/python3.9")])
+@pytest.mark.parametrize(("master", "chosen"), [("spark://elsewhere:7077", None), ("local[2]", "/usr/bin/python3.9")])
 def test_not_on_other_machines_nor_against_what_the_user_says(
-    monkeypatch: pytest.MonkeyPatch, master: str, told: str | None
+    monkeypatch: pytest.MonkeyPatch, master: str, chosen: str | None
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    if told is not None:
-        monkeypatch.setenv("PYSPARK_PYTHON", told)
+    if chosen is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", chosen)
     with quick_workers(master) as settings:
-        assert (settings, os.environ["PYSPARK_PYTHON"]) == ({}, told or sys.executable)
+        assert (settings, os.environ["PYSPARK_PYTHON"]) == ({}, chosen or sys.executable)
 
 
 @pytest.mark.parametrize(
-    ("master", "told", "used"),
+    ("master", "chosen", "used"),
     [("local[2]", None, sys.executable), ("local[2]", "mine", "python3"), ("yarn", None, "python3")],
 )
 def test_a_users_session_runs_the_drivers_interpreter(
-    monkeypatch: pytest.MonkeyPatch, master: str, told: str | None, used: str
+    monkeypatch: pytest.MonkeyPatch, master: str, chosen: str | None, used: str
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    if told is not None:
-        monkeypatch.setenv("PYSPARK_PYTHON", told)
+    if chosen is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", chosen)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec="python3"))
     use_own_interpreter(session)
     assert session.sparkContext.pythonExec == used

@@ -34,7 +34,7 @@ CHAIN = EventTimes(
         TimeLookup("received_at", parse_iso8601, code=METADATA),
         TimeLookup(SOURCE_TIME, parse_timestamps, code=METADATA),
     ),
-    told=True,
+    names_source=True,
     clock=True,
 )
 COLUMNS = (("ms", pa.int64()), ("received_at", pa.string()), ("v", pa.int64()), ("f", pa.float32()))
@@ -107,11 +107,11 @@ def test_original_events_have_the_whole_record_or_where_it_stands() -> None:
     }  # fmt: skip
     found = scanned(scan(original=True, beside=beside), handed(b'{"v": 1, "f": 0.1}', b"bad", **more))
     assert found.source is not None
-    aside = SideRows(side_batch("error", "any", found.rows, clock_us=0, watermark_us=None))
-    told = with_events(aside, found.source)
-    assert isinstance(told, SideRows)
+    dlq = SideRows(side_batch("error", "any", found.rows, clock_us=0, watermark_us=None))
+    completed = with_events(dlq, found.source)
+    assert isinstance(completed, SideRows)
     where = {"topic": "a", "partition": 0}
-    assert [json.loads(text) for text in told.batch.column("original_event").to_pylist()] == [
+    assert [json.loads(text) for text in completed.batch.column("original_event").to_pylist()] == [
         {"ms": None, "received_at": None, "v": 1, "f": 0.1, "key": "k", **where, "offset": 8},
         {c.CORRUPT: "bad", **where, "offset": 9},
     ]

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from scripts.servers import connector_jars
-from tests.servers.world import Broker, Database, Job, aside, projected
+from tests.servers.world import Broker, Database, Job, projected, routes_to
 from windowpane.errors import SinkError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.postgres]
@@ -46,7 +46,7 @@ def settings(kafka: Broker, database: Database, topic: str, **sinks: Any) -> dic
         "sql": QUERY + " EMIT ON UPDATE",
         "sink": ["totals", "history"],
         "allowed_lateness": "1m",
-        "side_output": aside("dlq", "error", "late"),
+        "side_output": routes_to("dlq", "error", "late"),
     }
     return {
         "streams": {"t": kafka.stream(topic, SCHEMA, eventtime=TIMED, options={"maxOffsetsPerTrigger": 60})},

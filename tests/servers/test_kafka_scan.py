@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.servers.world import Broker, Job, aside
+from tests.servers.world import Broker, Job, routes_to
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -78,22 +78,20 @@ def run(
         subscribe, SCHEMA, eventtime={"column": "ms", "type": "unixtimestamp_ms", **time}, scan=reader,
         options={"maxOffsetsPerTrigger": 400},
     )  # fmt: skip
-    route = aside("aside", *KINDS) if "count" in query else {kind: {"sink": "aside"} for kind in KINDS}
+    route = routes_to("dlq", *KINDS) if "count" in query else {kind: {"sink": "dlq"} for kind in KINDS}
     settings = {
         "streams": {"t": stream},
         "options": {"eventtime": {"enabled": True, "late_tolerance": "1s"}},
         "transforms": {"q": {"sql": query, "sink": "results", "side_output": route}},
     }
-    job = Job(folder / reader, settings, "results", "aside")
+    job = Job(folder / reader, settings, "results", "dlq")
     assert (job.pipeline().plans[0].scan is not None) == (reader == "columnar")
     entries = job.run(spark, drain=True)
     counts = [
         (each.accounting, each.watermark_us, each.maxima, each.side, each.times, each.results) for each in entries
     ]
     rows = {batch: sorted(map(repr, got)) for (batch, _), got in job.memory["results"]._batches.items()}
-    side = {
-        batch: sorted(comparable(row[0]) for row in got) for (batch, _), got in job.memory["aside"]._batches.items()
-    }
+    side = {batch: sorted(comparable(row[0]) for row in got) for (batch, _), got in job.memory["dlq"]._batches.items()}
     return [rows, side, counts]
 
 

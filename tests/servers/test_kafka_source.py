@@ -1,4 +1,4 @@
-"""Kafka streams: values decoded or set aside with their text, partitions as shards of the watermark."""
+"""Kafka streams: values decoded or kept as error rows with their text, partitions of the watermark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.servers.world import Broker, Job, aside, projected
+from tests.servers.world import Broker, Job, projected, routes_to
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -63,9 +63,9 @@ def test_what_cannot_be_decoded_is_an_error_row_with_its_text(
         {
             "streams": {"t": kafka.stream(topic, SCHEMA, eventtime=TIMED)},
             "options": EVENT_TIME,
-            "transforms": {"q": {"sql": query, "sink": "results", "side_output": aside("aside", "error")}},
+            "transforms": {"q": {"sql": query, "sink": "results", "side_output": routes_to("dlq", "error")}},
         },
-        "results", "aside",
+        "results", "dlq",
     )  # fmt: skip
     last = job.run(spark, drain=True)[-1]
     assert projected(job.rows(), "n", "s") == [(2, None), (3, 7)]

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.servers.world import Broker, Database, Job, aside, projected
+from tests.servers.world import Broker, Database, Job, projected, routes_to
 from windowpane.connectors.postgres.sink import PostgresSink
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import SinkBatch
@@ -47,7 +47,7 @@ def test_corrections_replace_in_postgres_and_are_keyed_in_kafka(
         "sql": query,
         "sink": ["table", "history", "out"],
         "allowed_lateness": "20s",
-        "side_output": aside("dlq", "error") | aside("late", "late"),
+        "side_output": routes_to("dlq", "error") | routes_to("late", "late"),
     }
     sinks = {
         "table": database.sink("totals"),
@@ -83,11 +83,11 @@ def test_corrections_replace_in_postgres_and_are_keyed_in_kafka(
 
     messages = kafka.read(out)
     assert len(messages) == len(history)
-    told = {message.key: message for message in messages}
-    assert len(told) == len(table), "a compacted topic would keep what the table holds"
+    latest = {message.key: message for message in messages}
+    assert len(latest) == len(table), "a compacted topic would keep what the table holds"
     for found in table:
         key = json.dumps({"window_id": found["_window_id"], "group_key": {"k": found["k"]}}, separators=(",", ":"))
-        last = told[key]
+        last = latest[key]
         assert last.value["s"] == found["s"]
         assert last.headers["emit_epoch"] == str(found["_emit_epoch"])
         assert last.headers["window_id"] == found["_window_id"]

@@ -147,11 +147,11 @@ class Job:
     def rows(self, sink: str = "results") -> list[dict[str, Any]]:
         return [row.asDict(recursive=True) for row in self.memory[sink].rows]
 
-    def records(self, sink: str = "aside") -> list[dict[str, Any]]:
+    def records(self, sink: str = "dlq") -> list[dict[str, Any]]:
         return [json.loads(row[0]) for row in self.memory[sink].rows]
 
 
-def aside(sink: str, *kinds: str) -> dict[str, Any]:
+def routes_to(sink: str, *kinds: str) -> dict[str, Any]:
     """Routes of side rows to one sink, with their original events."""
     return {kind: {"sink": sink, "include_original": True} for kind in kinds}
 

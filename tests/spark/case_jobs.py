@@ -27,14 +27,14 @@ class CaseJob:
     @classmethod
     def of(cls, case: Case) -> CaseJob:
         by_hand = _moved_by_hand(case)
-        told = _with_helper(case) if by_hand else case
-        made = CaseQuery(told)
+        given = _with_helper(case) if by_hand else case
+        made = CaseQuery(given)
         arguments = made.harness_arguments()
         schemas = {name: stream["schema"] for name, stream in arguments["streams"].items()}
         query = Query(
             made.sql(), schemas, arguments["options"], arguments.get("transform", {}), timed=not made.by_clock
         )
-        return cls(case, query, _batches(told))
+        return cls(case, query, _batches(given))
 
     @property
     def drain(self) -> bool:

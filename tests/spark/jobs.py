@@ -77,7 +77,7 @@ class Job:
     def __init__(self, folder: Path, query: Query, *, shards: int = 2, source_format: str = "json") -> None:
         self.folder, self.query, self.shards, self._format = folder, query, shards, source_format
         self.fed = 0
-        self.results, self.aside = MemorySink("results"), MemorySink("aside")
+        self.results, self.dlq = MemorySink("results"), MemorySink("dlq")
         for name in query.schemas:
             self._data(name).mkdir(parents=True, exist_ok=True)
         for name, table in query.tables.items():
@@ -107,7 +107,7 @@ class Job:
             | {"format": self._format, "path": f"data/{name}", "options": {"maxFilesPerTrigger": 1}, "scan": "spark"}
             for name in query.schemas
         }
-        routes = {kind: {"sink": "aside", "include_original": True} for kind in KINDS}
+        routes = {kind: {"sink": "dlq", "include_original": True} for kind in KINDS}
         transform = {"sql": query.sql, "sink": "results", "side_output": routes, **query.transform}
         tables = {
             name: {"schema": table["schema"], "format": "json", "path": f"tables/{name}"}
@@ -118,11 +118,11 @@ class Job:
             "tables": tables,
             "options": {"trigger": "available_now", "checkpoint": "state", "shards": self.shards, **query.all_options},
             "transforms": {"q": transform},
-            "sinks": {"results": {"format": "memory"}, "aside": {"format": "memory"}},
+            "sinks": {"results": {"format": "memory"}, "dlq": {"format": "memory"}},
         }
 
     def pipeline(self) -> Pipeline:
-        given = {"results": self.results, "aside": self.aside}
+        given = {"results": self.results, "dlq": self.dlq}
         return Pipeline.from_dict(self.settings(), self.folder, sinks=given)
 
     def start(self, spark: SparkSession) -> RunningPipeline:
@@ -139,7 +139,7 @@ class Job:
             batch: [_plain(row.asDict(recursive=True)) for row in got]
             for (batch, _), got in self.results._batches.items()
         }
-        side = {batch: [json.loads(row[0]) for row in got] for (batch, _), got in self.aside._batches.items()}
+        side = {batch: [json.loads(row[0]) for row in got] for (batch, _), got in self.dlq._batches.items()}
         return Outcome(rows, side, entries)
 
 
@@ -169,7 +169,7 @@ def in_harness(query: Query, batches: Iterable[Rows | tuple[str, Rows]], *, drai
 
 
 def assert_same(got: Outcome, wanted: Outcome) -> None:
-    """Equal micro-batch by micro-batch, order within one aside: a window must come out in the batch that closed it."""
+    """Equal micro-batch by micro-batch, in any order within one. A window must come out in the batch that closed it."""
     assert {batch: counted(rows) for batch, rows in got.rows.items() if rows} == {
         batch: counted(rows) for batch, rows in wanted.rows.items()
     }

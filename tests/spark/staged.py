@@ -48,8 +48,8 @@ class AdvancedShard(Shard):
 
     def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
         frames, folded, clock_us, tallies = super()._unpacked(payloads)
-        told: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
-        return [*frames, *told], folded, clock_us, tallies
+        advance: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
+        return [*frames, *advance], folded, clock_us, tallies
 
 
 class StagedRunner:

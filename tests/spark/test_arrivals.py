@@ -54,8 +54,8 @@ def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks
     payloads = []
     for task, values in tasks.items():
         context._partitionId = task
-        told = BatchContext(batch_id, clock_us=5, watermark_us=None, first_arrival=first or 0).as_property()
-        context._localProperties = {"streaming.sql.batchId": str(batch_id), PROPERTY: told}
+        context_text = BatchContext(batch_id, clock_us=5, watermark_us=None, first_arrival=first or 0).as_property()
+        context._localProperties = {"streaming.sql.batchId": str(batch_id), PROPERTY: context_text}
         rows = harness._inputs.rows(harness._pushed([{"ts": 1000, "v": value} for value in values], "s", "0"))
         rows = rows.append_column(CLOCK, pa.array([5] * rows.num_rows, pa.int64()))
         (batch,) = FoldStage(stages, (0,)).run(iter([rows]))

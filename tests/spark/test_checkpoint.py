@@ -29,7 +29,7 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
 def file_settings(job: Job) -> dict[str, Any]:
     """Results and side rows in folders that `shared` names, beside the folders of the jobs."""
     settings = job.settings()
-    settings["sinks"] = {name: {"format": "json", "path": f"../shared/{name}"} for name in ("results", "aside")}
+    settings["sinks"] = {name: {"format": "json", "path": f"../shared/{name}"} for name in ("results", "dlq")}
     return settings
 
 
@@ -54,7 +54,7 @@ def test_checkpoints_keep_each_other_s_files(spark: SparkSession, tmp_path: Path
         job.feed_all([rows(100, number), rows(200, number), late])
         run(spark, job, drain=True)
     assert counted(shared / "results") == 2 * (31 + 10 + 5)
-    assert sum(json.loads(line)["kind"] == "late" for line in lines(shared / "aside")) == 3
+    assert sum(json.loads(line)["kind"] == "late" for line in lines(shared / "dlq")) == 3
     assert not [path.name for folder in shared.iterdir() for path in folder.iterdir() if path.name.startswith("_")]
 
 
@@ -62,7 +62,7 @@ def test_everything_but_sparks_own_files_goes_through_the_store(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a store in memory, the disk gets nothing but what Spark itself reads and writes."""
-    routes = {"late": {"sink": "aside"}, "error": {"sink": "reinject", "then": "aside", "include_original": True}}
+    routes = {"late": {"sink": "dlq"}, "error": {"sink": "reinject", "then": "dlq", "include_original": True}}
     job = Job(tmp_path, replace(COUNTS, transform={"side_output": routes}))
     bad: list[dict[str, Any]] = [{"ts": None, "k": "no time", "v": 1}, {"ts": 0, "k": "late", "v": 1}]
     store = SparkOnDisk(str(tmp_path / "state"))

@@ -24,8 +24,8 @@ from windowpane.runtime.inspection import describe_checkpoint, ledger_entries
 pytestmark = pytest.mark.spark
 
 ROUTES = {
-    "late": {"sink": "aside", "include_original": True},
-    "error": {"sink": "reinject", "then": "aside", "include_original": True},
+    "late": {"sink": "dlq", "include_original": True},
+    "error": {"sink": "reinject", "then": "dlq", "include_original": True},
 }
 QUERY = Query(
     "SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 3), k",
@@ -59,7 +59,7 @@ class World:
         bad = [{"ts": None, "k": "no time", "v": 1}]
         self.job.feed_all([rows(100, 9), rows(200, 9) + bad, [{"ts": 0, "k": "late", "v": 1}], rows(300, 2) + bad])
         self.pipeline = Pipeline.from_dict(
-            self.job.settings(), folder, sinks={"results": self.job.results, "aside": CallableSink("aside", away)}
+            self.job.settings(), folder, sinks={"results": self.job.results, "dlq": CallableSink("dlq", away)}
         )
         self.state = folder / "state"
         finish(self.pipeline.start(spark), drain=False)
@@ -123,7 +123,7 @@ def test_every_file_is_checked_or_harmless(world: World) -> None:
     files = world.files()
     for needed in ("status.json", "q/plan.json", f"q/ledger/{LAST:012}.json", f"q/spark/offsets/{LAST}"):
         assert needed in files
-    assert any(name.startswith("q/outbox/aside/") for name in files)
+    assert any(name.startswith("q/outbox/dlq/") for name in files)
     assert any(name.startswith("q/reinject/s/") for name in files)
     world.preflight()
     for name, path in files.items():

@@ -32,12 +32,12 @@ from windowpane.testing import Harness
 pytestmark = pytest.mark.spark
 
 SAMPLE, AT_ONCE = 150, 60
-Told = tuple[list[str], list[str | None], list[str | None]]
+Evaluated = tuple[list[str], list[str | None], list[str | None]]
 """Values, reasons and details of the rows."""
 
 
-def by_spark(frame: DataFrame, exprs: Sequence[Expr]) -> dict[str, Told]:
-    found: dict[str, Told] = {}
+def by_spark(frame: DataFrame, exprs: Sequence[Expr]) -> dict[str, Evaluated]:
+    found: dict[str, Evaluated] = {}
     for low in range(0, len(exprs), AT_ONCE):
         chosen = exprs[low : low + AT_ONCE]
         safe = Envelope.over(frame, chosen, TYPES)
@@ -51,7 +51,7 @@ def by_spark(frame: DataFrame, exprs: Sequence[Expr]) -> dict[str, Told]:
     return found
 
 
-def without_spark(rows: pa.RecordBatch, expr: Expr) -> Told:
+def without_spark(rows: pa.RecordBatch, expr: Expr) -> Evaluated:
     projection = Compiler(TYPES).projection([InputColumn("x", expr, "argument")], where=None)
     made = projection.rows(rows, 0)
     nothing: list[str | None] = [None] * rows.num_rows

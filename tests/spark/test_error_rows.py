@@ -195,13 +195,13 @@ def test_a_million_rows_of_which_a_tenth_is_corrupt(spark: SparkSession, tmp_pat
     }  # fmt: skip
     transform = {
         "sql": "SELECT k, count(*) AS n, sum(x) AS s FROM s GROUP BY tumblingwindow('ss', 60), k", "sink": "out",
-        "side_output": {kind: {"sink": "aside", "rate_limit": "off"} for kind in KINDS},
+        "side_output": {kind: {"sink": "dlq", "rate_limit": "off"} for kind in KINDS},
     }  # fmt: skip
     settings = {
         "streams": {"s": stream},
         "options": {"eventtime": {"enabled": True}, "trigger": "available_now", "shards": 2},
         "transforms": {"t": transform},
-        "sinks": {"out": {"format": "memory"}, "aside": {"format": "json", "path": "aside"}},
+        "sinks": {"out": {"format": "memory"}, "dlq": {"format": "json", "path": "dlq"}},
     }
     out = MemorySink("out")
     running = Pipeline.from_dict(settings, tmp_path, sinks={"out": out}).start(spark)
@@ -214,6 +214,6 @@ def test_a_million_rows_of_which_a_tenth_is_corrupt(spark: SparkSession, tmp_pat
     assert (totals["error"] + totals["late"], totals["buffered"]) == (ended.sums["side"]["error"], 0)
     assert MILLION * 0.05 < totals["error"] < MILLION * 0.1
     assert sum(row["n"] for row in out.rows) == totals["aggregated"]
-    written = sum(path.read_bytes().count(b"\n") for path in (tmp_path / "aside").glob("part-*"))
+    written = sum(path.read_bytes().count(b"\n") for path in (tmp_path / "dlq").glob("part-*"))
     assert written == totals["error"]
     assert not ended.sums["dropped"]

@@ -101,7 +101,7 @@ def test_other_shards_and_another_query_are_refused(tmp_path: Path) -> None:
 
 def test_a_route_to_reinject_cannot_come_or_go(tmp_path: Path) -> None:
     """Before Spark starts, which would say that the number of sources has changed."""
-    routes = {"error": {"sink": "reinject"}, "late": {"sink": "aside"}}
+    routes = {"error": {"sink": "reinject"}, "late": {"sink": "dlq"}}
     again = replace(TUMBLING, transform={"side_output": routes})
     first = Job(tmp_path, again).pipeline()
     first.checkpoint(first.plans[0]).claim(first.plans[0], 2)
@@ -114,17 +114,17 @@ def test_a_crash_between_sink_and_commit_leaves_one_copy(spark: SparkSession, tm
     """Spark's last commit is taken back: the batch is processed again, over what it has written."""
     job = Job(tmp_path, TUMBLING).feed_all(BATCHES)
     settings = job.settings()
-    settings["sinks"] = {name: {"format": "json", "path": name} for name in ("results", "aside")}
+    settings["sinks"] = {name: {"format": "json", "path": name} for name in ("results", "dlq")}
     pipeline = Pipeline.from_dict(settings, tmp_path)
     finish(pipeline.start(spark), drain=False)
-    before = {path.name: path.read_text() for name in ("results", "aside") for path in (tmp_path / name).glob("part-*")}
+    before = {path.name: path.read_text() for name in ("results", "dlq") for path in (tmp_path / name).glob("part-*")}
     ledger = pipeline.checkpoint(pipeline.plans[0]).ledger
     entry = ledger.last()
     assert entry is not None
     assert entry.results or entry.side
     forget_commit(tmp_path / "state" / "q" / "spark", len(BATCHES) - 1)
     finish(Pipeline.from_dict(settings, tmp_path).start(spark), drain=False)
-    after = {path.name: path.read_text() for name in ("results", "aside") for path in (tmp_path / name).glob("part-*")}
+    after = {path.name: path.read_text() for name in ("results", "dlq") for path in (tmp_path / name).glob("part-*")}
     assert {name: Counter(text.splitlines()) for name, text in after.items()} == {
         name: Counter(text.splitlines()) for name, text in before.items()
     }
@@ -195,7 +195,7 @@ def test_a_million_groups_in_one_batch(spark: SparkSession, tmp_path: Path) -> N
         found.append(frame.selectExpr("count(*)", "count(DISTINCT k)", "sum(n)", "sum(s)").first())
 
     pipeline = Pipeline.from_dict(
-        job.settings(), tmp_path, sinks={"results": CallableSink("results", take), "aside": job.aside}
+        job.settings(), tmp_path, sinks={"results": CallableSink("results", take), "dlq": job.dlq}
     )
     finish(pipeline.start(spark), drain=True)
     assert [tuple(row) for row in found] == [(count, count, count, 2 * count)]
@@ -227,7 +227,7 @@ def test_a_parquet_file_that_is_cut_off_is_an_error_row(spark: SparkSession, tmp
         if number == 3:
             path.write_bytes(path.read_bytes()[:-20])
         os.utime(path, (FIRST_FILE_TIME + number,) * 2)
-    given = {"results": job.results, "aside": job.aside}
+    given = {"results": job.results, "dlq": job.dlq}
     finish(Pipeline.from_dict(settings, tmp_path, sinks=given).start(spark), drain=False)
     first = job.outcome()
     forget_commit(tmp_path / "state" / "q" / "spark", 1)
@@ -276,7 +276,7 @@ def test_a_graceful_end_that_was_cut_short_leaves_nothing_behind(spark: SparkSes
     """It had written its rows and not finished: the next start goes on, and those windows come out when they close."""
     job = Job(tmp_path, TUMBLING)
     settings = job.settings()
-    settings["sinks"] = {name: {"format": "json", "path": name} for name in ("results", "aside")}
+    settings["sinks"] = {name: {"format": "json", "path": name} for name in ("results", "dlq")}
     first, second = [{"ts": 1000, "k": "a", "v": 1}], [{"ts": 1001, "k": "a", "v": 2}]
     job.feed(first)
     finish(Pipeline.from_dict(settings, tmp_path).start(spark), drain=True)

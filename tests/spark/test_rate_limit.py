@@ -27,20 +27,20 @@ def test_what_is_beyond_the_limit_is_dropped_and_counted(spark: SparkSession, tm
     transform = {
         "sql": "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10)",
         "sink": "out",
-        "side_output": {"error": {"sink": "aside", "rate_limit": 5}},
+        "side_output": {"error": {"sink": "dlq", "rate_limit": 5}},
     }
     settings = {
         "streams": {"s": stream},
         "options": {"eventtime": {"enabled": True}, "trigger": "available_now", "shards": 2},
         "transforms": {"t": transform},
-        "sinks": {"out": {"format": "memory"}, "aside": {"format": "memory"}},
+        "sinks": {"out": {"format": "memory"}, "dlq": {"format": "memory"}},
     }
-    out, aside = MemorySink("out"), MemorySink("aside")
-    running = Pipeline.from_dict(settings, tmp_path, sinks={"out": out, "aside": aside}).start(spark)
+    out, dlq = MemorySink("out"), MemorySink("dlq")
+    running = Pipeline.from_dict(settings, tmp_path, sinks={"out": out, "dlq": dlq}).start(spark)
     running.wait()
     first = running.transforms[0].checkpoint.ledger.read(0)
     running.drain()
     assert [row["n"] for row in out.rows] == [20]
-    assert len(aside.rows) == 5
+    assert len(dlq.rows) == 5
     assert first is not None
     assert (first.side, first.dropped) == ({"error": 20}, {"error": 15})

@@ -86,8 +86,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     spark: SparkSession, data: Path, folder: Path, sql: str, *, reader: str, time: dict[str, Any], form: str = "parquet"
 ) -> Outcome:
-    results, records = MemorySink("results"), MemorySink("aside")
-    aside = {"sink": "aside", "include_original": "count" in sql}
+    results, records = MemorySink("results"), MemorySink("dlq")
+    dlq = {"sink": "dlq", "include_original": "count" in sql}
     pipeline = Pipeline.from_dict(
         {
             "streams": {
@@ -102,11 +102,11 @@ def run(
                 "checkpoint": str(folder / reader), "max_future_skew": "off",
             },
             "transforms": {
-                "q": {"sql": sql, "sink": "results", "side_output": dict.fromkeys(KINDS, aside)}
+                "q": {"sql": sql, "sink": "results", "side_output": dict.fromkeys(KINDS, dlq)}
             },
-            "sinks": {"results": {"format": "memory"}, "aside": {"format": "memory"}},
+            "sinks": {"results": {"format": "memory"}, "dlq": {"format": "memory"}},
         },
-        sinks={"results": results, "aside": records},
+        sinks={"results": results, "dlq": records},
     )  # fmt: skip
     assert (pipeline.plans[0].scan is not None) == (reader == "columnar")
     finish(pipeline.start(spark), drain=True)

@@ -30,9 +30,9 @@ ROWS = made_rows(5, 40, spread_ms=16_000)
 BATCHES = [ROWS[low : low + 10] for low in range(0, 40, 10)]
 TOLD_APART = ("processing_time", "original_event", "transform")
 """Fields that differ between harness and Spark."""
-AGAIN = {kind: {"sink": "aside", "include_original": True} for kind in KINDS} | {
+AGAIN = {kind: {"sink": "dlq", "include_original": True} for kind in KINDS} | {
     "late": {
-        "sink": "reinject", "enable_reinject": True, "max_reinjections": 2, "then": "aside", "include_original": True,
+        "sink": "reinject", "enable_reinject": True, "max_reinjections": 2, "then": "dlq", "include_original": True,
     }
 }  # fmt: skip
 
@@ -65,10 +65,10 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Main output and metrics while it is away; after a restart it gets every batch once, in order."""
-    job, aside = Job(tmp_path, TUMBLING).feed_all(BATCHES), Away()
+    job, dlq = Job(tmp_path, TUMBLING).feed_all(BATCHES), Away()
     settings = job.settings()
     settings["options"] |= {"metrics": {"port": 0}, "max_side_backlog": 6}
-    given = {"results": job.results, "aside": CallableSink("aside", aside)}
+    given = {"results": job.results, "dlq": CallableSink("dlq", dlq)}
     wanted = in_harness(TUMBLING, BATCHES, drain=True)
     late = sum(record["kind"] == "late" for record in wanted.all_side)
     assert late > 6
@@ -83,9 +83,9 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
     assert found["rows_read_total", "q"] == 40
     assert found["late_dropped_count_total", "q"] == found["rows_total", "q", "late"] == late
     assert sum(value for name, value in found.items() if name[0] == "rows_total") == 40
-    assert found["side_rows_total", "q", "late", "aside"] == late
+    assert found["side_rows_total", "q", "late", "dlq"] == late
     assert found["side_rows_dropped_total", "q", "late"] == late - 6, "room for six"
-    assert (found["side_rows_waiting", "q", "aside"], found["side_sink_up", "q", "aside"]) == (6, 0)
+    assert (found["side_rows_waiting", "q", "dlq"], found["side_sink_up", "q", "dlq"]) == (6, 0)
     assert found["event_times_total", "q", "stream_column"] == 40
     assert found["max_timestamp_seen", "q"] * 1e6 == max(entry.maxima.values())
     assert entry.watermark_us is not None
@@ -97,19 +97,19 @@ def test_a_side_sink_that_is_away_neither_stops_nor_loses_anything(
     assert found["batch_seconds_count", "q"] == len(BATCHES)
     assert (found["buffer_size", "q"], found["up", "running"]) == (0, 1)
     said = [record.getMessage() for record in caplog.records]
-    assert len([text for text in said if "side sink `aside` fails" in text]) == 1
+    assert len([text for text in said if "side sink `dlq` fails" in text]) == 1
     assert len([text for text in said if "side_output.late is over its limit" in text]) == 1
     assert any("has 6 undelivered rows: they stay in" in text for text in said)
     status = StatusFile(FolderStore(tmp_path / "state")).read()
     assert status is not None
-    assert status["transforms"]["q"]["side_sinks"]["aside"]["waiting"] == 6
+    assert status["transforms"]["q"]["side_sinks"]["dlq"]["waiting"] == 6
     assert status["metrics"] == running.metrics.url
 
-    aside.away = False
+    dlq.away = False
     finish(Pipeline.from_dict(settings, tmp_path, sinks=given).start(spark), drain=True)
     got = job.outcome()
     assert_same(replace(got, side={}), replace(wanted, side={}))
-    kept = [record for batch in sorted(aside.batches) for record in aside.batches[batch]]
+    kept = [record for batch in sorted(dlq.batches) for record in dlq.batches[batch]]
     assert len(kept) == 6
     assert not counted(map(without_time, kept)) - counted(map(without_time, wanted.all_side))
     assert not list((tmp_path / "state" / "q" / "outbox").glob("*/*.side"))

@@ -50,24 +50,24 @@ def pipeline(folder: Path, reader: str, *sinks: MemorySink, form: str = "json", 
         "format": form, "path": "in", "schema": "ts BIGINT, v BIGINT", "scan": reader, "options": options,
         "eventtime": {"column": "ts", "type": "unixtimestamp_ms", "strict": True},
     }  # fmt: skip
-    aside = {"sink": "aside", "include_original": True, "rate_limit": "off"}
+    dlq = {"sink": "dlq", "include_original": True, "rate_limit": "off"}
     settings = {
         "streams": {"s": stream},
         "options": {"eventtime": {"enabled": True}, "trigger": "available_now", "checkpoint": "state", "shards": 1},
-        "transforms": {"q": {"sql": COUNTING, "sink": "results", "side_output": {"error": aside}}},
-        "sinks": {"results": {"format": "memory"}, "aside": {"format": "memory"}},
+        "transforms": {"q": {"sql": COUNTING, "sink": "results", "side_output": {"error": dlq}}},
+        "sinks": {"results": {"format": "memory"}, "dlq": {"format": "memory"}},
     }
     return Pipeline.from_dict(settings, folder, sinks={sink.name: sink for sink in sinks})
 
 
 def run(spark: SparkSession, folder: Path, reader: str, **options: Any) -> tuple[Outcome, list[int]]:
     """What the ledger says, and the values that were read, by batch."""
-    results, aside = MemorySink("results"), MemorySink("aside")
-    of = pipeline(folder, reader, results, aside, **options)
+    results, dlq = MemorySink("results"), MemorySink("dlq")
+    of = pipeline(folder, reader, results, dlq, **options)
     finish(of.start(spark), drain=True)
     ledger = of.checkpoint(of.plans[0]).ledger
     entries = [entry for batch in ledger.batch_ids() if (entry := ledger.read(batch)) is not None]
-    side = {0: [json.loads(row[0]) for row in aside.rows]}
+    side = {0: [json.loads(row[0]) for row in dlq.rows]}
     return Outcome(side=side, entries=entries), [row["v"] for row in results.rows for _ in range(row["n"])]
 
 
@@ -94,12 +94,12 @@ def test_a_file_that_is_gone_before_its_batch_is_an_error_row(
         feed(data, name, number, form=form)
     feed(data, "later.json", LATER, form=form)
     with pytest.raises(WindowpaneError, match="not 0"):
-        finish(pipeline(tmp_path, reader, Failing("results"), MemorySink("aside"), form=form).start(spark), drain=False)
+        finish(pipeline(tmp_path, reader, Failing("results"), MemorySink("dlq"), form=form).start(spark), drain=False)
     for name in names[1:]:
         (data / name).unlink()
     feed(data / "folder.json", "inside.json", 77, form=form)
     with pytest.raises(WindowpaneError, match="not 0"):
-        finish(pipeline(tmp_path, reader, Failing("results"), MemorySink("aside"), form=form).start(spark), drain=False)
+        finish(pipeline(tmp_path, reader, Failing("results"), MemorySink("dlq"), form=form).start(spark), drain=False)
     feed(data, "back.json", 3, form=form)
     found, values = run(spark, tmp_path, reader, form=form)
     assert values == [0, LATER]

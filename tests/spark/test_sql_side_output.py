@@ -1,4 +1,4 @@
-"""`windowpane.sql`: a result that cannot be computed is a record of the side output, beside the rows set aside."""
+"""`windowpane.sql`: a result that cannot be computed is a record of the side output, beside the side rows."""
 
 from __future__ import annotations
 

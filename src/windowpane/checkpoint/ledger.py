@@ -1,4 +1,4 @@
-"""The ledger: what each micro-batch read, emitted and put aside, and the watermark after it.
+"""The ledger: what each micro-batch read, emitted and routed to side outputs, and the watermark after it.
 
 One JSON file per batch, written before Spark commits the batch. A replayed batch writes its entry again.
 """

@@ -56,8 +56,8 @@ def lag(us: int) -> str:
 def side_troubles(transform: Mapping[str, Any]) -> list[str]:
     """Dropped side rows, and unreachable sinks with the number of rows waiting for them."""
     dropped = sum(transform.get("sums", {}).get("dropped", {}).values())
-    away = {name: told for name, told in transform.get("side_sinks", {}).items() if not told["up"]}
-    waiting = [f"{name} unreachable, {told['waiting']:,} waiting" for name, told in away.items()]
+    away = {name: sink for name, sink in transform.get("side_sinks", {}).items() if not sink["up"]}
+    waiting = [f"{name} unreachable, {sink['waiting']:,} waiting" for name, sink in away.items()]
     return ([f"{dropped:,} dropped"] if dropped else []) + waiting
 
 
@@ -77,5 +77,5 @@ def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, 
 def proof(totals: Mapping[str, int]) -> str:
     """`adds up: 13 = 10 + 1 + 1 + 1`; rows that are buffered are part of the sum."""
     counts = [totals.get(kind, 0) for kind in MEANINGS]
-    told = " + ".join(f"{count:,}" for count in counts if count) or "0"
-    return f"{'adds up' if sum(counts) == totals['in'] else 'DOES NOT ADD UP'}: {totals['in']:,} = {told}"
+    terms = " + ".join(f"{count:,}" for count in counts if count) or "0"
+    return f"{'adds up' if sum(counts) == totals['in'] else 'DOES NOT ADD UP'}: {totals['in']:,} = {terms}"

@@ -19,7 +19,7 @@ LINES_EVERY_SECONDS = 10.0
 
 
 class Progress(abc.ABC):
-    """Told of a run's progress. `heard` comes from Spark's threads, all else from the main thread."""
+    """Receives the progress of a run. `heard` comes from Spark's threads, all else from the main thread."""
 
     def __init__(self) -> None:
         self._board: Board | None = None

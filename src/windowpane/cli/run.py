@@ -137,8 +137,8 @@ def _conclude(
     for name, profile in profiles.items():
         console.print(profile.table(name))
     left = sum(entry.open_windows for entry in board.entries.values())
-    told = _ending(outcome, left, pipeline_store(config).address())
-    console.print(told, markup=False, soft_wrap=not console.is_terminal)
+    message = _ending(outcome, left, pipeline_store(config).address())
+    console.print(message, markup=False, soft_wrap=not console.is_terminal)
 
 
 def _conclude_early(*, as_json: bool) -> None:

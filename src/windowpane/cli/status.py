@@ -100,8 +100,8 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
     if sums.get("dropped"):
         more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
-    for name, told in each.get("side_sinks", {}).items():
-        state = "" if told["up"] else f", away: {told['error']}"
-        state += f", cannot be read: {', '.join(told['damaged'])}" if told.get("damaged") else ""
-        more[f"to {name}"] = f"{told['delivered']:,} delivered, {told['waiting']:,} waiting{state}"
+    for name, sink in each.get("side_sinks", {}).items():
+        state = "" if sink["up"] else f", away: {sink['error']}"
+        state += f", cannot be read: {', '.join(sink['damaged'])}" if sink.get("damaged") else ""
+        more[f"to {name}"] = f"{sink['delivered']:,} delivered, {sink['waiting']:,} waiting{state}"
     return more

@@ -1,4 +1,4 @@
-"""The kinds of values that keys take, durations aside: texts, names, lists of names, rate limits, maps of options."""
+"""Kinds of values that keys take, other than durations: texts, names, lists of names, rate limits, maps of options."""
 
 from __future__ import annotations
 

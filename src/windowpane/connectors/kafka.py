@@ -128,9 +128,9 @@ def _result(batch: SinkBatch) -> list[Column]:
 
 
 def _headers(batch: SinkBatch, emission: dict[str, Column]) -> Column:
-    told = {"transform": F.lit(batch.transform), "batch_id": F.lit(batch.batch_id), **emission}
+    headers = {"transform": F.lit(batch.transform), "batch_id": F.lit(batch.batch_id), **emission}
     pairs = [
         F.struct(F.lit(name).alias("key"), F.encode(value.cast("string"), "UTF-8").alias("value"))
-        for name, value in told.items()
+        for name, value in headers.items()
     ]
     return F.array(*pairs)

@@ -71,7 +71,7 @@ class Numbers:
 def numbered(portions: Iterable[Portion], numbers: Numbers, states: Collection[str]) -> list[Frame]:
     """The frames of a micro-batch in the order of their places, with final numbers. `states`: as in `shifted`.
 
-    `portions` stand in the order of their tasks, and all shards are told of all of them.
+    `portions` stand in the order of their tasks, and every shard receives all of them.
     """
     frames: list[Frame] = []
     used = 0

@@ -44,11 +44,12 @@ def in_time_order(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """The batches as one; None if there are none."""
+    """The batches as one; None if there are none. Columns match by name, since older state may order them otherwise."""
     found = list(batches)
     if len(found) <= 1:
         return found[0] if found else None
-    return pa.concat_batches([plain(batch) for batch in found])
+    names = found[0].schema.names
+    return pa.concat_batches([plain(batch if batch.schema.names == names else batch.select(names)) for batch in found])
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,9 @@ class SegmentedRows:
         self._whole, batch = None, plain(batch)
         last = self._segments[-1] if self._segments else None
         if last is not None and last.rows.num_rows < SEGMENT_ROWS:
-            self._rewrite(last, pa.concat_batches([last.rows, batch]))
+            whole = concat([last.rows, batch])
+            assert whole is not None
+            self._rewrite(last, whole)
             return
         self._segments.append(_Segment(self._next, batch))
         self._next += 1

@@ -91,6 +91,6 @@ def shown_details(batch: pa.RecordBatch, *, originals: bool) -> pa.RecordBatch:
     if originals:
         shown = pc.if_else(undecoded, pc.utf8_slice_codeunits(detail, 0, SHOWN), detail)
     else:
-        told = pc.replace_substring_regex(detail, r"(?s)^(.*?) is .*, which is no (\w+)$", r"\1 is no \2")
-        shown = pc.if_else(undecoded, pa.scalar("the record cannot be read"), told)
+        hidden = pc.replace_substring_regex(detail, r"(?s)^(.*?) is .*, which is no (\w+)$", r"\1 is no \2")
+        shown = pc.if_else(undecoded, pa.scalar("the record cannot be read"), hidden)
     return batch.set_column(batch.schema.get_field_index("error_detail"), "error_detail", shown)

@@ -41,11 +41,11 @@ class TimeLookup:
 class EventTimes:
     """Places in which a row's time is looked for, in this order.
 
-    `told`: rows say where they have it from. `clock`: a row that has it nowhere has the time of its micro-batch.
+    `names_source`: each row names the source of its time. `clock`: rows without a time have that of their micro-batch.
     """
 
     lookups: tuple[TimeLookup, ...]
-    told: bool = False
+    names_source: bool = False
     clock: bool = False
 
     def resolve(self, source: pa.RecordBatch | pa.Table, clock_us: int) -> Columns:
@@ -59,7 +59,7 @@ class EventTimes:
             codes.append(_CLOCK)
         times = pc.coalesce(*looked) if len(looked) > 1 and looked[0].null_count else looked[0]
         columns = {c.EVENT_TIME: times}
-        if self.told:
+        if self.names_source:
             columns[c.TIME_SOURCE] = _first_valid(looked, codes)
         if self.lookups and self.lookups[-1].strict and times.null_count:
             columns |= found[-1].failures(self.lookups[-1], times)

@@ -64,7 +64,7 @@ def _side_rows(document: Document) -> Samples:
 
 
 def _of_sinks(what: str) -> Callable[[Document], Samples]:
-    return lambda document: [((name,), float(told[what])) for name, told in document.get("side_sinks", {}).items()]
+    return lambda document: [((name,), float(sink[what])) for name, sink in document.get("side_sinks", {}).items()]
 
 
 FIGURES = (

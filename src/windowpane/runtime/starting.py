@@ -46,7 +46,7 @@ class TransformStart:
     """Sinks from Python, by name."""
 
     def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningTransform:
-        """Start the query. `board` and `watch` are told of every finished micro-batch."""
+        """Start the query. `board` and `watch` receive every finished micro-batch."""
         plan, checkpoint, stopping = self.plan, self.checkpoint, threading.Event()
         sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.given)]
         build = partial(self._build, identified=any(sink.wants_identity for sink in sinks))

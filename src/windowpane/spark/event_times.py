@@ -70,10 +70,10 @@ class TimeExpressions:
         """For a row that a strict step gives no time: what it has there instead."""
         name = in_words(step.text.strip("`"))
         there = f"substring(CAST({self._text(step)} AS STRING), 1, {SHOWN})"
-        told = f"coalesce(concat('{name} is ', {there}, ', which is no {step.type}'), '{name} is NULL')"
+        detail = f"coalesce(concat('{name} is ', {there}, ', which is no {step.type}'), '{name} is NULL')"
         guard, failed = self._guard(step), f"'cannot compute {name}'"
-        told = f"coalesce({tried(told)}, {failed})"
-        return f"CASE WHEN {guard} IS NULL THEN {told} ELSE {failed} END" if guard else told
+        detail = f"coalesce({tried(detail)}, {failed})"
+        return f"CASE WHEN {guard} IS NULL THEN {detail} ELSE {failed} END" if guard else detail
 
     def _parsed(self, step: TimeStep, parser: EventtimeParser, kind: str) -> str:
         if parser.sql is None and parser.arrow is not None:

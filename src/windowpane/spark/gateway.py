@@ -104,18 +104,18 @@ def _wait_for(address: Path, process: subprocess.Popen[bytes]) -> tuple[int, str
         if process.poll() is not None:
             raise java_problem() or SparkError("SPARK_START", "Java ended before Spark had started")
         time.sleep(_POLL_SECONDS)
-    with address.open("rb") as told:
-        return read_int(told), UTF8Deserializer().loads(told)  # type: ignore[no-untyped-call]
+    with address.open("rb") as file:
+        return read_int(file), UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
 
 
 def _connect(port: int, secret: str) -> Any:
     """PySpark finds a JVM that runs already by these two variables."""
-    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
-    os.environ.update(told)
+    variables = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(variables)
     try:
         return launch_gateway()  # type: ignore[no-untyped-call]
     finally:
-        for name in told:
+        for name in variables:
             del os.environ[name]
 
 

@@ -107,14 +107,14 @@ class InputFrame:
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
         """The first step that yields a value wins; a strict step that yields none says why."""
         expressions = TimeExpressions(self.spark, self.types, source)
-        told = not self.clock and self.stage.clock_fallback
-        if told:
-            steps = steps[:1]  # the fold stage knows the clock, and need not be told whose time it is
+        fold_stage_decides = not self.clock and self.stage.clock_fallback
+        if fold_stage_decides:
+            steps = steps[:1]  # the fold stage knows the clock, so the source of the time need not cross
         values = [expressions.value(step) for step in steps]
         time = f"coalesce({', '.join(values)})" if len(values) > 1 else values[0]
         columns: dict[str, str] = {c.EVENT_TIME: time}
         later: dict[str, str] = {}
-        if not told and len(self.stage.time_sources) > 1:
+        if not fold_stage_decides and len(self.stage.time_sources) > 1:
             codes = [c.TIME_SOURCES.index(time_source(step)) for step in steps]
             cases = [f"WHEN {value} IS NOT NULL THEN {code}" for value, code in zip(values, codes, strict=True)]
             columns[c.TIME_SOURCE] = f"CAST(CASE {' '.join(cases)} END AS TINYINT)"

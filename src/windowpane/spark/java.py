@@ -36,8 +36,8 @@ def java_problem() -> SparkError | None:
 def _major(java: str) -> int | None:
     """17 for `17.0.15`, 8 for `1.8.0_402`; None when it does not run."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)  # noqa: S603
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(told.stderr + told.stdout)
+    found = _VERSION.search(answer.stderr + answer.stdout)
     return int(found[1]) if found else None

@@ -46,8 +46,8 @@ def quick_workers(master: str) -> Iterator[dict[str, str]]:
 
     On other machines neither the script nor, at a worker's start, windowpane need be there.
     """
-    told = os.environ.get("PYSPARK_PYTHON")
-    if not is_local(master) or told not in (None, sys.executable) or _from_archive():
+    chosen = os.environ.get("PYSPARK_PYTHON")
+    if not is_local(master) or chosen not in (None, sys.executable) or _from_archive():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         yield {}
         return
@@ -55,7 +55,7 @@ def quick_workers(master: str) -> Iterator[dict[str, str]]:
     try:
         yield DAEMON
     finally:
-        os.environ["PYSPARK_PYTHON"] = told or sys.executable
+        os.environ["PYSPARK_PYTHON"] = chosen or sys.executable
 
 
 def use_own_interpreter(spark: SparkSession) -> None:

@@ -1,6 +1,6 @@
 """Error guards: for an expression, another that names what would go wrong with a row, and never fails itself.
 
-Spark (ANSI mode) stops a query at the first bad value. A guard is evaluated before, so that only the row is set aside.
+Spark (ANSI mode) stops a query at the first bad value. A guard is evaluated first, so that only the row is an error.
 It follows Spark's laziness: a branch that is not taken cannot be at fault.
 """
 

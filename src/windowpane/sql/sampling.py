@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from windowpane.errors import ConfigError
 from windowpane.sql.types import from_arrow, quoted
 
-_TOLD = 10
+_SHOWN = 10
 _LONGS = range(-(2**63), 2**63)
 _NUMBERS = ("BIGINT", "DOUBLE")
 Place: TypeAlias = tuple[str, int]
@@ -65,7 +65,7 @@ class _Seen:
         if kind is None:
             return
         self.counts[kind] += 1
-        if self.counts[kind] <= _TOLD:
+        if self.counts[kind] <= _SHOWN:
             self.places.setdefault(kind, []).append((place, value))
         inner = value.items() if isinstance(value, dict) else (("", each) for each in value) if kind == "ARRAY" else ()
         for name, each in inner:
@@ -137,10 +137,10 @@ def sample_files(paths: Sequence[Path], rows: int) -> Sample:
 def _sampled(seen: _Seen, count: int, broken: list[Misfit]) -> Sample:
     columns = {name: each for name, each in seen.fields.items() if name}
     found = [pair for name, each in columns.items() for pair in each.misfits(name)]
-    told = [misfit for misfit, _ in found if misfit is not None] + broken
-    others = sum(more for _, more in found) + max(len(told) - _TOLD, 0)
+    shown = [misfit for misfit, _ in found if misfit is not None] + broken
+    others = sum(more for _, more in found) + max(len(shown) - _SHOWN, 0)
     ddl = ", ".join(f"{quoted(name)} {each.ddl()}" for name, each in columns.items())
-    return Sample(ddl, count, tuple(told[:_TOLD]), others)
+    return Sample(ddl, count, tuple(shown[:_SHOWN]), others)
 
 
 def _files(path: Path) -> list[Path]:

@@ -21,7 +21,7 @@ def harness_times(steps: Sequence[TimeStep], types: EventtimeTypes, compiler: Co
     """All steps, and rows always say where they have their time from."""
     clock = steps[-1].origin == "processing_time"
     looked = steps[:-1] if clock else steps
-    return EventTimes(tuple(_lookup(step, types, compiler) for step in looked), told=True, clock=clock)
+    return EventTimes(tuple(_lookup(step, types, compiler) for step in looked), names_source=True, clock=clock)
 
 
 def _lookup(step: TimeStep, types: EventtimeTypes, compiler: Compiler) -> TimeLookup:

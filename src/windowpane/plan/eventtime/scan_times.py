@@ -33,8 +33,8 @@ def scan_times(steps: Sequence[TimeStep], types: Mapping[str, str]) -> EventTime
         return None
     lookups = tuple(_lookup(step, types) for step in looked)
     chained = len(looked) > 1
-    told = chained and len({time_source(step) for step in steps}) > 1
-    return EventTimes(lookups, told=told, clock=chained and clock)
+    names_source = chained and len({time_source(step) for step in steps}) > 1
+    return EventTimes(lookups, names_source=names_source, clock=chained and clock)
 
 
 def _lookup(step: TimeStep, types: Mapping[str, str]) -> TimeLookup:
