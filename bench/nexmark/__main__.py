@@ -19,7 +19,7 @@ from rich.console import Console
 from bench.nexmark import machine, report
 from bench.nexmark.comparison import Sizes, check, measure
 from bench.nexmark.engine import Engine
-from bench.nexmark.engines import ENGINES
+from bench.nexmark.engine_registry import ENGINES
 from bench.nexmark.latency import Load, measure_latency
 from bench.nexmark.plots import plot_latency, plot_rates, plot_scaling
 from bench.nexmark.progress import Progress

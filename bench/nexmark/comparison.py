@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.nexmark.comparing import Mismatch, compare
 from bench.nexmark.datasets import Dataset, Format, write_dataset
 from bench.nexmark.engine import FEWEST_BATCHES, Engine, Rate
-from bench.nexmark.engines import limit
+from bench.nexmark.engine_registry import limit
 from bench.nexmark.processes import EngineError
 from bench.nexmark.progress import Progress
 from bench.nexmark.queries import Query
+from bench.nexmark.result_check import Mismatch, compare
 from bench.nexmark.topics import TopicError, broker, fill
 from scripts.servers import Kafka
 

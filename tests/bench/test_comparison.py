@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from bench.nexmark import flink_tables, report
-from bench.nexmark.comparing import Mismatch, compare
 from bench.nexmark.comparison import Comparison, Sizes, check, measure
 from bench.nexmark.datasets import Dataset, first_files, write_dataset
 from bench.nexmark.engine import Engine, Rate, batch_sizes
@@ -22,6 +21,7 @@ from bench.nexmark.generator import IN_TOPIC, Shape
 from bench.nexmark.processes import EngineError
 from bench.nexmark.progress import Progress
 from bench.nexmark.queries import QUERIES, Query
+from bench.nexmark.result_check import Mismatch, compare
 from bench.nexmark.results import Results
 from bench.nexmark.sources import windowpane_stream
 from bench.nexmark.topics import Topic

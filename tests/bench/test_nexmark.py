@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 import pytest
 
-from bench.nexmark.comparing import Mismatch, compare, connect
 from bench.nexmark.datasets import write_dataset
 from bench.nexmark.generator import Shape, chunk
 from bench.nexmark.queries import QUERIES
+from bench.nexmark.result_check import Mismatch, compare, connect
 
 ROWS = 20_000
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench.nexmark.datasets import write_dataset
-from bench.nexmark.generate import write_topics
 from bench.nexmark.generator import Shape
 from bench.nexmark.topics import TopicWriter, fill
+from bench.nexmark.write_streams import write_topics
 from tests.servers.world import Broker
 
 pytestmark = pytest.mark.kafka

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 
-from bench.nexmark.comparing import connect
 from bench.nexmark.datasets import Dataset
 from bench.nexmark.engine import Engine
 from bench.nexmark.on_flink import Flink
 from bench.nexmark.on_spark import Spark, Windowpane
 from bench.nexmark.queries import Query
+from bench.nexmark.result_check import connect
 
 ENGINES: dict[str, type[Engine]] = {"windowpane": Windowpane, "spark": Spark, "flink": Flink}
 

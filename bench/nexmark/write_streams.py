@@ -1,4 +1,4 @@
-"""Writes Nexmark's streams for uses of one's own: `python -m bench.nexmark.generate FOLDER --rows 1000000`.
+"""Writes Nexmark's streams to files or Kafka topics: `python -m bench.nexmark.write_streams FOLDER --rows 1000000`.
 
 To parquet or JSON files in FOLDER, or with `--format kafka` to topics of two partitions called as the streams.
 """
@@ -61,7 +61,7 @@ def _streams(text: str) -> tuple[Stream, ...]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.nexmark.generate",
+        prog="python -m bench.nexmark.write_streams",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
