@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from windowpane.core import blob, panes
+from windowpane.core import blob
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.panes import Panes
 from windowpane.core.rows import concat
@@ -97,30 +97,51 @@ def test_a_pane_is_read_when_it_is_needed_and_written_where_it_changed() -> None
     kept.append(10, rows(*range(9)))
     kept.append(20, rows(1, 2))
     kept.save(entries)
-    assert entries.changes.keys() == {"10.0", "20.0"}
+    assert entries.changes.keys() == {"10.0.9", "20.0.2"}
 
     kept, entries = taken_up(entries.merged())
     kept.append(10, rows(9))
     kept.save(entries)
-    assert (kept.starts(), entries.reads) == ([10, 20], ["10.0"])
-    assert entries.changes.keys() == {"10.1"}
+    assert (kept.starts(), entries.reads) == ([10, 20], [])
+    assert entries.changes.keys() == {"10.1.1"}
 
     kept, entries = taken_up(entries.merged())
     assert kept.state(10).column("n").to_pylist() == list(range(10))
     kept.drop(20)
     kept.save(entries)
-    assert entries.merged().keys() == {"10.0"}
-    assert entries.changes.keys() == {"10.0", "10.1", "20.0"}
+    assert entries.merged().keys() == {"10.0.10"}
+    assert entries.changes.keys() == {"10.0.9", "10.0.10", "10.1.1", "20.0.2"}
     kept, _ = taken_up(entries.merged())
     assert kept.state(10).column("n").to_pylist() == list(range(10))
 
 
-def test_small_runs_are_compacted_too() -> None:
+def test_small_runs_are_merged_with_each_other_and_large_ones_stay() -> None:
     stored: dict[str, bytes] = {}
-    for number in range(3 * panes.COMPACT_RUNS):
+    reads, most, count = 0, 0, 64
+    for number in range(count):
         kept, entries = taken_up(stored)
         kept.append(0, rows(*range(1000)) if not number else rows(number))
         kept.save(entries)
+        assert "0.0.1000" not in entries.reads
+        reads += len(entries.reads)
         stored = entries.merged()
-        assert len(stored) <= panes.COMPACT_RUNS
-    assert taken_up(stored)[0].state(0).num_rows == 1000 + 3 * panes.COMPACT_RUNS - 1
+        most = max(most, len(stored))
+    assert most <= 7, "one large run, and a binary counter of the small ones"
+    assert reads <= count, "each small run is read once, in the mean"
+    assert "0.0.1000" in stored
+    assert taken_up(stored)[0].state(0).num_rows == 1000 + count - 1
+
+
+def test_runs_of_an_older_version_have_no_number_of_rows_in_their_names() -> None:
+    kept, entries = taken_up({})
+    kept.append(10, rows(1, 2, 3))
+    kept.save(entries)
+    kept, entries = taken_up({"10.0": entries.merged()["10.0.3"]})
+    kept.append(10, rows(4))
+    kept.save(entries)
+    assert entries.merged().keys() == {"10.0", "10.1.1"}
+    kept, entries = taken_up(entries.merged())
+    kept.append(10, rows(5, 6, 7, 8))
+    kept.save(entries)
+    assert entries.merged().keys() == {"10.0.8"}
+    assert taken_up(entries.merged())[0].state(10).column("n").to_pylist() == list(range(1, 9))

@@ -1,4 +1,4 @@
-"""What a worker remembers of the state: it is never other than what the state has. No Spark is started."""
+"""State entries in Spark's map state: what is read, what a worker caches, and older state. No Spark."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from windowpane.spark import entries
-from windowpane.spark.entries import read_entries, write_entries
+from windowpane.spark.entries import ROOT, StoredEntries, expanded
 
 
 class FakeMapState:
     """The calls of Spark's map state that are made, over a dict, with the values that were read counted."""
 
     def __init__(self, content: dict[str, bytes]) -> None:
-        self.content, self.values_read = content, 0
-
-    def keys(self) -> Iterator[tuple[str]]:
-        return iter([(name,) for name in self.content])
+        self.content, self.read = content, list[str]()
 
     def iterator(self) -> Iterator[tuple[tuple[str], tuple[bytes]]]:
-        self.values_read += len(self.content)
+        self.read += self.content
         return iter([((name,), (blob,)) for name, blob in self.content.items()])
 
-    def getValue(self, key: tuple[str]) -> tuple[bytes]:  # noqa: N802
-        self.values_read += 1
-        return (self.content[key[0]],)
+    def getValue(self, key: tuple[str]) -> tuple[bytes] | None:  # noqa: N802
+        self.read += key
+        return (self.content[key[0]],) if key[0] in self.content else None
 
     def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:  # noqa: N802
         self.content[key[0]] = value[0]
@@ -35,33 +32,69 @@ class FakeMapState:
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    entries._remembered.clear()
+def nothing_cached() -> Iterator[None]:
+    entries._cached.clear()
     yield
-    entries._remembered.clear()
+    entries._cached.clear()
+
+
+def test_only_what_is_asked_for_is_read() -> None:
+    state = FakeMapState({})
+    StoredEntries(state).write({"0/": b"header", "1/": b"other", "1/5.0.9": b"large", "1/6.0.9": b"larger"})
+    state.read.clear()
+    stored = StoredEntries(state)
+    assert dict.fromkeys(stored) == dict.fromkeys(["0/", "1/", "1/5.0.9", "1/6.0.9"])
+    assert (stored["0/"], stored["1/"], stored.size_of("1/6.0.9")) == (b"header", b"other", 6)
+    assert state.read == [ROOT]
+    assert (stored["1/6.0.9"], stored["1/6.0.9"]) == (b"larger", b"larger")
+    assert state.read == [ROOT, "1/6.0.9"]
+    with pytest.raises(KeyError):
+        stored["1/7.0.9"]
+
+
+def test_what_is_written_is_what_the_next_micro_batch_and_other_readers_find() -> None:
+    state = FakeMapState({})
+    StoredEntries(state).write({"0/": b"header", "1/": b"gone soon", "1/5.0.9": b"large", "1/6.0.9": b"larger"})
+    StoredEntries(state).write({"0/": b"", "1/": None, "1/5.0.9": None, "1/7.0.1": b"new"})
+    assert dict(StoredEntries(state)) == {"0/": b"", "1/6.0.9": b"larger", "1/7.0.1": b"new"}
+    assert expanded(state.content) == dict(StoredEntries(state))
+    assert expanded({}) == {}
+
+
+def test_state_of_an_older_version_is_read_and_rewritten() -> None:
+    older = {"0/": b"header", "1/5.0": b"large", "1/6.0": b"larger"}
+    state = FakeMapState(dict(older))
+    assert expanded(state.content) == older
+    stored = StoredEntries(state)
+    assert dict(stored) == older
+    stored.write({"0/": b"changed", "1/5.0": None})
+    assert set(state.content) == {ROOT, "1/6.0"}
+    assert dict(StoredEntries(state)) == {"0/": b"changed", "1/6.0": b"larger"}
 
 
 def test_what_never_changes_is_read_once() -> None:
-    state = FakeMapState({"1/": b"small", "1/0#aa": b"rows"})
-    assert read_entries(state) == state.content
-    write_entries(state, {"1/": b"other", "1/1#bb": b"more rows"})
-    state.values_read = 0
-    assert read_entries(state) == {"1/": b"other", "1/0#aa": b"rows", "1/1#bb": b"more rows"}
-    assert state.values_read == 1
+    state = FakeMapState({})
+    StoredEntries(state).write({"1/": b"small", "1/0#aa": b"rows"})
+    entries._cached.clear()
+    assert StoredEntries(state)["1/0#aa"] == b"rows"
+    state.read.clear()
+    assert StoredEntries(state)["1/0#aa"] == b"rows"
+    assert state.read == [ROOT]
 
 
 def test_state_that_was_rolled_back_or_is_of_another_worker_is_read_as_it_is() -> None:
-    write_entries(FakeMapState({}), {"1/0#aa": b"of a batch that was not committed"})
-    other = FakeMapState({"1/": b"small", "1/0#cc": b"rows"})
-    assert read_entries(other) == other.content
-    assert read_entries(FakeMapState({})) == {}
+    StoredEntries(FakeMapState({})).write({"1/0#aa": b"of a batch that was not committed"})
+    other = FakeMapState({})
+    assert dict(StoredEntries(other)) == {}
+    StoredEntries(other).write({"1/": b"small", "1/0#cc": b"rows"})
+    assert dict(StoredEntries(other)) == {"1/": b"small", "1/0#cc": b"rows"}
 
 
 def test_removed_entries_are_forgotten_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "REMEMBERED_BYTES", 10)
+    monkeypatch.setattr(entries, "CACHED_BYTES", 10)
     state = FakeMapState({})
-    write_entries(state, {"0#a": b"123456", "1#b": b"123456", "2#c": b"12"})
-    assert list(entries._remembered) == ["1#b", "2#c"]
-    write_entries(state, {"1#b": None})
-    assert list(entries._remembered) == ["2#c"]
-    assert read_entries(state) == {"0#a": b"123456", "2#c": b"12"}
+    StoredEntries(state).write({"0#a": b"123456", "1#b": b"123456", "2#c": b"12"})
+    assert list(entries._cached) == ["1#b", "2#c"]
+    StoredEntries(state).write({"1#b": None})
+    assert list(entries._cached) == ["2#c"]
+    assert dict(StoredEntries(state)) == {"0#a": b"123456", "2#c": b"12"}

@@ -5,7 +5,7 @@ The host decides where entries live: in Spark's map state, or in a dict for the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,8 +39,10 @@ class StateEntries(Protocol):
 class EntryMap:
     """Entries over those that a host has stored. Changes are kept apart until the host takes them."""
 
-    def __init__(self, stored: Mapping[str, bytes]) -> None:
+    def __init__(self, stored: Mapping[str, bytes], size_of: Callable[[str], int] | None = None) -> None:
+        """`size_of`: the bytes of a stored entry, for hosts that know them without reading it."""
         self._stored = stored
+        self._size_of = size_of or (lambda name: len(stored[name]))
         self.changes: dict[str, bytes | None] = {}
         """New contents by name, None for stored entries that are removed."""
 
@@ -49,7 +51,7 @@ class EntryMap:
         return kept + [name for name, data in self.changes.items() if data is not None]
 
     def read(self, name: str) -> bytes:
-        data = self.changes.get(name, self._stored.get(name))
+        data = self.changes[name] if name in self.changes else self._stored[name]
         if data is None:
             raise KeyError(name)
         return data
@@ -71,8 +73,9 @@ class EntryMap:
         return {name: self.read(name) for name in self.names()}
 
     def size(self) -> int:
-        """Bytes of all entries."""
-        return sum(len(self.read(name)) for name in self.names())
+        """Bytes of all entries. Reads none of them, if the host knows their sizes."""
+        kept = sum(self._size_of(name) for name in self._stored if name not in self.changes)
+        return kept + sum(len(data) for data in self.changes.values() if data is not None)
 
 
 @dataclass(frozen=True)

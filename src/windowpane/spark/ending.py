@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.core.state import EntryMap
+from windowpane.spark.entries import expanded
 from windowpane.spark.merge_stage import OUTPUT, STATE, Shard
 from windowpane.spark.stages import Stages
 
@@ -21,7 +22,7 @@ class EndShards:
 
     def run(self, entries: pa.Table) -> pa.Table:
         names, blobs = entries.column("entry").to_pylist(), entries.column("blob").to_pylist()
-        outputs = Shard(self.stages, EntryMap(dict(zip(names, blobs, strict=True)))).end(self.clock_us)
+        outputs = Shard(self.stages, EntryMap(expanded(dict(zip(names, blobs, strict=True))))).end(self.clock_us)
         shard = entries.column("shard")[0].as_py()
         return pa.table(
             {

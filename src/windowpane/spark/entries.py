@@ -1,51 +1,115 @@
-"""State entries in Spark's map state. A worker caches entries that never change, and reads them once.
+"""State entries in Spark's map state. A micro-batch reads one small entry, and of the others those that it needs.
 
-The names of such entries contain a digest of their content. A cached entry is therefore valid whatever was replayed,
-moved to another worker or rolled back.
+That entry, ROOT, has the names and sizes of all entries, and the headers of the operators, which every micro-batch
+reads and writes. Each call to Spark's state is a round trip. State without ROOT was written by an older version, with
+each header in an entry of its own; it is read as a whole once, and rewritten.
+
+A worker caches entries that never change: their names contain a digest of their content, so a cached one is valid
+whatever was replayed, moved to another worker or rolled back.
 """
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windowpane.core.segments import DIGEST
 
-REMEMBERED_BYTES = 256 * 1024 * 1024
-FETCHED_ONE_BY_ONE = 8
-"""Each such read is a round trip. If more entries are needed, all are read in one iteration."""
+ROOT = "*"
+"""Not the name of an operator's entry: those contain a slash."""
+CACHED_BYTES = 256 * 1024 * 1024
+_LENGTH = 4
+"""Bytes in front of ROOT's description that hold its length."""
 
-_remembered: OrderedDict[str, bytes] = OrderedDict()
-
-
-def read_entries(state: Any) -> dict[str, bytes]:
-    """All entries of a shard's map state."""
-    names = [name for (name,) in state.keys()] if _remembered else []  # noqa: SIM118  # no dict: a map state of Spark
-    known = {name: _remembered[name] for name in names if name in _remembered}
-    if not known or len(names) - len(known) > FETCHED_ONE_BY_ONE:
-        read = {entry[0]: bytes(blob[0]) for entry, blob in state.iterator()}
-    else:
-        read = {name: known[name] if name in known else bytes(state.getValue((name,))[0]) for name in names}
-    _remember(read)
-    return read
+_cached: OrderedDict[str, bytes] = OrderedDict()
 
 
-def write_entries(state: Any, changes: Mapping[str, bytes | None]) -> None:
-    """Write changed entries; None removes one."""
-    for name, blob in changes.items():
-        if blob is None:
-            state.removeKey((name,))
-            _remembered.pop(name, None)
+class StoredEntries(Mapping[str, bytes]):
+    """The entries of a shard as of the last micro-batch, each read when it is asked for."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        root = state.getValue((ROOT,))
+        self._read: dict[str, bytes] = {}
+        self._is_old = root is None
+        if root is None:
+            self._read = {entry[0]: bytes(blob[0]) for entry, blob in state.iterator()}
+            self._sizes = {name: len(blob) for name, blob in self._read.items()}
         else:
-            state.updateValue((name,), (blob,))
-    _remember({name: blob for name, blob in changes.items() if blob is not None})
+            self._sizes, self._read = _unpack_root(bytes(root[0]))
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._sizes:
+            raise KeyError(name)
+        if name not in self._read:
+            self._read[name] = _cached[name] if name in _cached else bytes(self._state.getValue((name,))[0])
+            _cache(name, self._read[name])
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def size_of(self, name: str) -> int:
+        """Bytes of an entry, which is not read."""
+        return self._sizes[name]
+
+    def write(self, changes: Mapping[str, bytes | None]) -> None:
+        """Write changed entries; None removes one."""
+        headers = {name: blob for name, blob in self._read.items() if _is_header(name)}
+        sizes = dict(self._sizes)
+        for name, blob in changes.items():
+            if _is_header(name):
+                headers[name] = blob or b""
+            elif blob is None:
+                self._state.removeKey((name,))
+                _cached.pop(name, None)
+            else:
+                self._state.updateValue((name,), (blob,))
+                _cache(name, blob)
+            sizes[name] = len(blob or b"")
+            if blob is None:
+                del sizes[name]
+        for name in headers if self._is_old else ():
+            if name in self._sizes:
+                self._state.removeKey((name,))
+        headers = {name: blob for name, blob in headers.items() if name in sizes}
+        self._state.updateValue((ROOT,), (_pack_root(sizes, headers),))
 
 
-def _remember(entries: Mapping[str, bytes]) -> None:
-    for name, blob in entries.items():
-        if DIGEST in name:
-            _remembered[name] = blob
-            _remembered.move_to_end(name)
-    while sum(map(len, _remembered.values())) > REMEMBERED_BYTES:
-        _remembered.popitem(last=False)
+def expanded(stored: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The entries of operators in the whole map state of a shard."""
+    others = {name: blob for name, blob in stored.items() if name != ROOT}
+    return others | (_unpack_root(stored[ROOT])[1] if ROOT in stored else {})
+
+
+def _is_header(name: str) -> bool:
+    return name.endswith("/")
+
+
+def _pack_root(sizes: Mapping[str, int], headers: Mapping[str, bytes]) -> bytes:
+    description = json.dumps({"sizes": sizes, "headers": list(headers)}, separators=(",", ":")).encode()
+    return b"".join([len(description).to_bytes(_LENGTH, "little"), description, *headers.values()])
+
+
+def _unpack_root(data: bytes) -> tuple[dict[str, int], dict[str, bytes]]:
+    at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    description = json.loads(data[_LENGTH:at])
+    sizes, headers = description["sizes"], {}
+    for name in description["headers"]:
+        headers[name] = data[at : at + sizes[name]]
+        at += sizes[name]
+    return sizes, headers
+
+
+def _cache(name: str, blob: bytes) -> None:
+    if DIGEST not in name:
+        return
+    _cached[name] = blob
+    _cached.move_to_end(name)
+    while sum(map(len, _cached.values())) > CACHED_BYTES:
+        _cached.popitem(last=False)

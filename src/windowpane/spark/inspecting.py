@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.core.state import EntryMap
 from windowpane.spark.ending import read_state
+from windowpane.spark.entries import expanded
 from windowpane.spark.merge_stage import Shard
 from windowpane.spark.stages import Stages
 
@@ -29,7 +30,7 @@ class DescribeShards:
 
     def run(self, entries: pa.Table) -> pa.Table:
         names, blobs = entries.column("entry").to_pylist(), entries.column("blob").to_pylist()
-        held = Shard(self.stages, EntryMap(dict(zip(names, blobs, strict=True)))).holdings()
+        held = Shard(self.stages, EntryMap(expanded(dict(zip(names, blobs, strict=True))))).holdings()
         shard = entries.column("shard")[0].as_py()
         rows = [{"shard": shard, "operator": operator} | vars(item) for operator, item in held]
         return pa.Table.from_pylist(rows, _SCHEMA)

@@ -16,7 +16,7 @@ from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, pack_frames
-from windowpane.spark.entries import read_entries, write_entries
+from windowpane.spark.entries import StoredEntries
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import Stages
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
@@ -42,12 +42,13 @@ class MergeStage(StatefulProcessor):
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
         spent: Counter[str] = Counter()
         with timed(spent, STATE_CALLS):
-            entries = EntryMap(read_entries(self._state))
+            stored = StoredEntries(self._state)
+            entries = EntryMap(stored, stored.size_of)
         with timed(spent, MERGE):
             shard = Shard(self._stages, entries)
             shard.take([payload for _, payload in packed])
         with timed(spent, STATE_CALLS):
-            write_entries(self._state, entries.changes)
+            stored.write(entries.changes)
         outputs = shard.outputs(spent)
         for kind, payload in outputs:
             yield Row(shard=key[0], kind=kind, payload=payload)
