@@ -90,6 +90,11 @@ bench-spark: setup ## Measure against Spark's own windows, on the same files (AR
 	@scripts/java
 	$(PYTHON) -m bench.spark $(ARGS)
 
+.PHONY: bench-state
+bench-state: setup ## Measure small micro-batches beside a large state, against Spark (ARGS="--groups 10000,1000000")
+	@scripts/java
+	$(PYTHON) -m bench.state $(ARGS)
+
 .PHONY: bench-nexmark
 bench-nexmark: setup ## Measure against Spark and Flink: rates, latency, cost as work grows (ARGS="compare --rows 4000000")
 	@scripts/java
