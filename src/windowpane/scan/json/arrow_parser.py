@@ -14,8 +14,8 @@ from windowpane.scan.decoded import nulls, one_batch
 
 SHALLOW = 500
 """Levels of nesting that Arrow's recursive parser may see: a worker's stack is limited."""
-_LONG_NUMBER = 990
-"""Digits. Spark's parser refuses numbers a little longer than this; Arrow's does not."""
+_LONG_NUMBER = 334
+"""Digits in a row. Spark's parser refuses numbers of more than 1,000 digits in three parts; Arrow's does not."""
 _PIECE = 1 << 20
 _BRACES = b"{}"
 _ABSENT = pa.field("\x00", pa.string())

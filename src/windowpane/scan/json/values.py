@@ -135,10 +135,16 @@ def _number(text: str, at: int) -> tuple[object, int]:
     special, found = _NON_FINITE.match(text, at), _NUMBER.match(text, at)
     if special:
         return float(special.group().replace("INF", "Infinity")), special.end()
-    if not found or sum(map(str.isdigit, found.group())) > _LONGEST_NUMBER:
+    if not found or _is_too_long(found):
         raise ValueError("not a value")
     fraction = found.group(1) or found.group(2)
     return (float if fraction else int)(found.group()), found.end()
+
+
+def _is_too_long(number: re.Match[str]) -> bool:
+    """Spark's parser counts digits. It does not count the zero of `0.5`, unless there is an exponent."""
+    uncounted = number.group().lstrip("-").startswith("0.") and not number.group(2)
+    return sum(map(str.isdigit, number.group())) - uncounted > _LONGEST_NUMBER
 
 
 def _object(text: str, at: int) -> tuple[Fields, int]:
