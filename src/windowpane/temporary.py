@@ -38,6 +38,11 @@ def make_temporary(kind: str) -> Path:
     return folder
 
 
+def lock_of(folder: Path) -> int:
+    """The descriptor of a folder's lock. A child process that inherits it keeps the folder, even if we are killed."""
+    return _held[folder].fileno()
+
+
 def remove_temporary(folder: Path) -> None:
     """Remove a folder of this process."""
     lock = _held.pop(folder, None)

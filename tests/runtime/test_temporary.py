@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,29 @@ def test_what_is_not_known_to_be_left_over_stays(folder: Path) -> None:
         "windowpane-jvm-link",
     }
     assert (folder / "elsewhere" / "owner.lock").exists()
+
+
+HEIR = """
+import subprocess, sys
+from windowpane.temporary import lock_of, make_temporary
+folder = make_temporary("jvm")
+subprocess.Popen(["sh", "-c", "read line"], pass_fds=(lock_of(folder),))
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_child_that_inherits_the_lock_keeps_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM that starts while its parent is killed would fail without its folder, and never end."""
+    monkeypatch.setattr(sys.modules[__name__], "OWNER", HEIR)
+    owner = begin(folder)
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    temporary.remove_leftovers()
+    assert kinds(folder) == ["jvm"]
+    owner.communicate()  # the child reads from the pipe that this closes, and ends
+    deadline = time.monotonic() + 20
+    while kinds(folder) and time.monotonic() < deadline:
+        temporary.remove_leftovers()
+        time.sleep(0.05)
+    assert kinds(folder) == []

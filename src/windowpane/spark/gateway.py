@@ -25,7 +25,7 @@ from pyspark.serializers import UTF8Deserializer, read_int
 
 from windowpane.errors import SparkError
 from windowpane.spark.java import java_problem
-from windowpane.temporary import make_temporary, remove_temporary
+from windowpane.temporary import lock_of, make_temporary, remove_temporary
 
 _DEAF = 'trap "" INT TERM HUP; exec "$@"'
 """Ignored signals stay ignored in whatever a shell executes, and the JVM leaves them so."""
@@ -65,6 +65,8 @@ def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: I
         ["/bin/sh", "-c", _DEAF, "sh", *_command(settings)],
         stdin=subprocess.PIPE, stdout=output, stderr=output,
         env=os.environ | environment | own, start_new_session=True,
+        # Without the folder, a JVM that is still starting when we are killed would fail and never end.
+        pass_fds=(lock_of(folder),),
     )  # fmt: skip
     try:
         port, secret = _wait_for(address, process)
