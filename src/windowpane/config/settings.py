@@ -35,6 +35,7 @@ class Settings(BaseModel):
     """Keys of earlier versions, each with what to use instead."""
 
     _secret_keys: frozenset[str] = PrivateAttr(default=frozenset())
+    """Dotted paths of values that are shown as `***`. Set while the model is made."""
 
     @classmethod
     def keys(cls) -> dict[str, str]:
@@ -56,12 +57,8 @@ class Settings(BaseModel):
             return handler(data)
         spread = cls.spread(data)
         model = handler(spread)
-        return model.hiding(secret_keys(spread))
-
-    def hiding(self, keys: frozenset[str]) -> Self:
-        """This model, with the values at these dotted paths shown as `***` from now on."""
-        self._secret_keys = keys
-        return self
+        model._secret_keys = secret_keys(spread)  # noqa: SLF001  # of the model that this makes
+        return model
 
     @classmethod
     def spread(cls, mapping: Mapping[Any, Any]) -> dict[str, Any]:
