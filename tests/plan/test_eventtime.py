@@ -222,3 +222,11 @@ def test_a_type_of_ones_own_in_the_harness_by_its_template() -> None:
     step = Harness(sql, streams=streams, options=options).push([{"ts": 1}, {"ts": 3}, {"ts": 2**62}, {"ts": None}])
     assert [(row["window_start"], row["n"]) for row in step.rows] == [(dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC), 1)]
     assert [record["reason"] for record in step.side] == ["event_time_parse", "event_time_null"]
+
+
+def test_an_arrow_table_may_hold_times_that_python_has_no_datetime_for() -> None:
+    streams = {"s": {"schema": "ts TIMESTAMP", "eventtime": {"column": "ts", "type": "timestamp"}}}
+    sql = "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10)"
+    harness = Harness(sql, streams=streams, options={"eventtime.enabled": True})
+    harness.push(pa.table({"ts": pa.array([5, 2**61], pa.timestamp("us", "UTC"))}))
+    assert [row["n"] for row in harness.end().rows] == [1, 1]

@@ -75,5 +75,15 @@ def _decode_table(rows: pa.Table, schema: pa.Schema) -> Decoded:
     for field in schema:
         index = rows.schema.get_field_index(field.name)
         arrays.append(pa.nulls(rows.num_rows, field.type) if index < 0 else rows.column(index).cast(field.type))
-    events = pa.array([json.dumps(row, default=str) for row in rows.to_pylist()], pa.string())
+    events = pa.array([json.dumps(row, default=str) for row in _listed(rows)], pa.string())
     return Decoded(pa.Table.from_arrays(arrays, schema=schema), events, [None] * rows.num_rows)
+
+
+def _listed(rows: pa.Table) -> list[dict[str, object]]:
+    """Rows as dicts. Python has no datetimes beyond the years 1 to 9999, so those are texts."""
+    try:
+        listed: list[dict[str, object]] = rows.to_pylist()
+    except (OverflowError, ValueError):
+        texts = [field.with_type(pa.string()) if pa.types.is_temporal(field.type) else field for field in rows.schema]
+        listed = rows.cast(pa.schema(texts)).to_pylist()
+    return listed
