@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from windowpane.spark import entries
 from windowpane.spark.entries import ROOT, StoredEntries, expanded
+from windowpane.spark.timings import MERGE, timed
 
 
 class FakeMapState:
     """The calls of Spark's map state that are made, over a dict, with the values that were read counted."""
 
     def __init__(self, content: dict[str, bytes]) -> None:
-        self.content, self.read = content, list[str]()
+        self.content, self.read, self.delay = content, list[str](), 0.0
 
     def iterator(self) -> Iterator[tuple[tuple[str], tuple[bytes]]]:
         self.read += self.content
@@ -22,6 +25,7 @@ class FakeMapState:
 
     def getValue(self, key: tuple[str]) -> tuple[bytes] | None:  # noqa: N802
         self.read += key
+        time.sleep(self.delay)
         return (self.content[key[0]],) if key[0] in self.content else None
 
     def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:  # noqa: N802
@@ -50,6 +54,18 @@ def test_only_what_is_asked_for_is_read() -> None:
     assert state.read == [ROOT, "1/6.0.9"]
     with pytest.raises(KeyError):
         stored["1/7.0.9"]
+
+
+def test_time_of_reads_during_the_merge_is_that_of_the_state() -> None:
+    state, spent = FakeMapState({}), Counter[str]()
+    StoredEntries(state).write({"1/5.0.9": b"large"})
+    state.delay = 0.02
+    before = time.perf_counter_ns()
+    with timed(spent, MERGE):
+        assert StoredEntries(state, spent)["1/5.0.9"] == b"large"
+    took = (time.perf_counter_ns() - before) // 1000
+    assert spent["spent.state"] >= 20_000
+    assert spent["spent.merge"] + spent["spent.state"] <= took, "nothing is counted twice"
 
 
 def test_what_is_written_is_what_the_next_micro_batch_and_other_readers_find() -> None:

@@ -11,11 +11,12 @@ whatever was replayed, moved to another worker or rolled back.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windowpane.core.segments import DIGEST
+from windowpane.spark.timings import MERGE, STATE_CALLS, timed
 
 ROOT = "*"
 """Not the name of an operator's entry: those contain a slash."""
@@ -29,8 +30,9 @@ _cached: OrderedDict[str, bytes] = OrderedDict()
 class StoredEntries(Mapping[str, bytes]):
     """The entries of a shard as of the last micro-batch, each read when it is asked for."""
 
-    def __init__(self, state: Any) -> None:
-        self._state = state
+    def __init__(self, state: Any, spent: Counter[str] | None = None) -> None:
+        """`spent`: where the time of later reads is added to the state's, and taken off the merge's."""
+        self._state, self._spent = state, Counter[str]() if spent is None else spent
         root = state.getValue((ROOT,))
         self._read: dict[str, bytes] = {}
         self._is_old = root is None
@@ -44,7 +46,8 @@ class StoredEntries(Mapping[str, bytes]):
         if name not in self._sizes:
             raise KeyError(name)
         if name not in self._read:
-            self._read[name] = _cached[name] if name in _cached else bytes(self._state.getValue((name,))[0])
+            with timed(self._spent, STATE_CALLS, within=MERGE):
+                self._read[name] = _cached[name] if name in _cached else bytes(self._state.getValue((name,))[0])
             _cache(name, self._read[name])
         return self._read[name]
 

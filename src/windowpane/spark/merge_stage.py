@@ -42,7 +42,7 @@ class MergeStage(StatefulProcessor):
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
         spent: Counter[str] = Counter()
         with timed(spent, STATE_CALLS):
-            stored = StoredEntries(self._state)
+            stored = StoredEntries(self._state, spent)
             entries = EntryMap(stored, stored.size_of)
         with timed(spent, MERGE):
             shard = Shard(self._stages, entries)

@@ -16,13 +16,16 @@ SOURCE, FOLD, PACK, MERGE, STATE_CALLS = "source", "fold", "pack", "merge", "sta
 
 
 @contextmanager
-def timed(spent: Counter[str], name: str) -> Iterator[None]:
-    """Adds the duration of the block."""
+def timed(spent: Counter[str], name: str, *, within: str | None = None) -> Iterator[None]:
+    """Adds the duration of the block. `within`: the part whose block contains this one, and is not charged for it."""
     began = time.perf_counter_ns()
     try:
         yield
     finally:
-        spent[f"{SPENT}{name}"] += (time.perf_counter_ns() - began) // 1000
+        took = (time.perf_counter_ns() - began) // 1000
+        spent[f"{SPENT}{name}"] += took
+        if within is not None:
+            spent[f"{SPENT}{within}"] -= took
 
 
 def timed_items(items: Iterator[Item], spent: Counter[str], name: str) -> Iterator[Item]:
