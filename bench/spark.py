@@ -20,8 +20,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +38,7 @@ from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline
 from windowpane.spark.session import create_session
 
+Int64s: TypeAlias = npt.NDArray[np.int64]
 FILE_ROWS = 500_000
 SCHEMA = "auction BIGINT, price BIGINT, ts TIMESTAMP"
 CALLS = "count(*) AS n, sum(price) AS total, max(price) AS top"
@@ -80,12 +83,17 @@ def write_data(folder: Path, rows: int, keys: int, per_second: int) -> None:
     for number in range(rows // FILE_ROWS):
         position = number * FILE_ROWS + np.arange(FILE_ROWS)
         ts = 1_700_000_000_000_000 + position * 1_000_000 // per_second + random.integers(0, 2_000_000, FILE_ROWS)
-        columns = {
-            "auction": random.integers(0, keys, FILE_ROWS),
-            "price": random.integers(0, 10_000, FILE_ROWS),
-            "ts": pa.array(ts, pa.timestamp("us", "UTC")),
-        }
-        pq.write_table(pa.table(columns), folder / f"{number:05}.parquet")
+        write_bids(folder / f"{number:05}.parquet", random.integers(0, keys, FILE_ROWS), ts, random)
+
+
+def write_bids(path: Path, auctions: Int64s, ts_us: Int64s, random: np.random.Generator) -> None:
+    """One bid per auction and time given, at random prices."""
+    columns = {
+        "auction": auctions,
+        "price": random.integers(0, 10_000, len(auctions)),
+        "ts": pa.array(ts_us, pa.timestamp("us", "UTC")),
+    }
+    pq.write_table(pa.table(columns), path)
 
 
 def settings(case: Case, data: Path, files: int, checkpoint: Path, scan: str = "columnar") -> dict[str, object]:

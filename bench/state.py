@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from bench.spark import ENGINES, Case
+from bench.spark import ENGINES, Case, write_bids
 from windowpane.config import SparkSettings
 from windowpane.spark.session import create_session
 
@@ -60,13 +57,8 @@ def write_data(folder: Path, groups: int, batches: int) -> None:
     for number, auctions in enumerate([*fills, *smalls]):
         # Within five minutes, so that hopping windows have as many groups as the others have.
         ts = BEGIN_US + 60_000_000 + random.integers(0, 200_000_000, len(auctions))
-        columns = {
-            "auction": auctions,
-            "price": random.integers(0, 10_000, len(auctions)),
-            "ts": pa.array(ts, pa.timestamp("us", "UTC")),
-        }
         path = folder / f"{number:05}.parquet"
-        pq.write_table(pa.table(columns), path)
+        write_bids(path, auctions, ts, random)
         os.utime(path, (1_700_000_000 + number,) * 2)
 
 
@@ -75,7 +67,6 @@ def measure(spark: SparkSession, engine: str, case: Case, groups: int, batches: 
         data = Path(folder) / "data"
         write_data(data, groups, batches)
         took = ENGINES[engine](spark, case, data, 1, Path(folder))[-batches:][WARM_UP:]
-        shutil.rmtree(folder, ignore_errors=True)
     return Figure(statistics.median(took), max(took))
 
 

@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from windowpane.spark import entries
-from windowpane.spark.entries import ROOT, StoredEntries, expanded
+from windowpane.spark.entries import ROOT, StoredEntries, entries_of
 from windowpane.spark.timings import MERGE, timed
 
 
@@ -33,6 +34,11 @@ class FakeMapState:
 
     def removeKey(self, key: tuple[str]) -> None:  # noqa: N802
         del self.content[key[0]]
+
+
+def expanded(content: dict[str, bytes]) -> dict[str, bytes]:
+    """What is read of the whole state of a stopped query."""
+    return entries_of(pa.table({"entry": [*content], "blob": [*content.values()]})).merged()
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +76,10 @@ def test_time_of_reads_during_the_merge_is_that_of_the_state() -> None:
 
 def test_what_is_written_is_what_the_next_micro_batch_and_other_readers_find() -> None:
     state = FakeMapState({})
-    StoredEntries(state).write({"0/": b"header", "1/": b"gone soon", "1/5.0.9": b"large", "1/6.0.9": b"larger"})
+    large = {"1/5.0.9": b"large", "1/6.0.9": b"larger"}
+    StoredEntries(state).write({"0/": b"header", "1/": b"gone soon", "2/": b"stays", **large})
     StoredEntries(state).write({"0/": b"", "1/": None, "1/5.0.9": None, "1/7.0.1": b"new"})
-    assert dict(StoredEntries(state)) == {"0/": b"", "1/6.0.9": b"larger", "1/7.0.1": b"new"}
+    assert dict(StoredEntries(state)) == {"0/": b"", "2/": b"stays", "1/6.0.9": b"larger", "1/7.0.1": b"new"}
     assert expanded(state.content) == dict(StoredEntries(state))
     assert expanded({}) == {}
 

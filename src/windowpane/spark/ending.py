@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.core.state import EntryMap
-from windowpane.spark.entries import expanded
+from windowpane.spark.entries import entries_of
 from windowpane.spark.merge_stage import OUTPUT, STATE, Shard
 from windowpane.spark.stages import Stages
 
@@ -21,8 +20,7 @@ class EndShards:
     clock_us: int
 
     def run(self, entries: pa.Table) -> pa.Table:
-        names, blobs = entries.column("entry").to_pylist(), entries.column("blob").to_pylist()
-        outputs = Shard(self.stages, EntryMap(expanded(dict(zip(names, blobs, strict=True))))).end(self.clock_us)
+        outputs = Shard(self.stages, entries_of(entries)).end(self.clock_us)
         shard = entries.column("shard")[0].as_py()
         return pa.table(
             {

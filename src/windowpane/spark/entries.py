@@ -15,7 +15,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from windowpane.core.segments import DIGEST
+from windowpane.core.state import EntryMap
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
 
 ROOT = "*"
@@ -34,8 +37,9 @@ class StoredEntries(Mapping[str, bytes]):
         """`spent`: where the time of later reads is added to the state's, and taken off the merge's."""
         self._state, self._spent = state, Counter[str]() if spent is None else spent
         root = state.getValue((ROOT,))
-        self._read: dict[str, bytes] = {}
         self._is_old = root is None
+        self._sizes: dict[str, int]
+        self._read: dict[str, bytes]
         if root is None:
             self._read = {entry[0]: bytes(blob[0]) for entry, blob in state.iterator()}
             self._sizes = {name: len(blob) for name, blob in self._read.items()}
@@ -46,10 +50,13 @@ class StoredEntries(Mapping[str, bytes]):
         if name not in self._sizes:
             raise KeyError(name)
         if name not in self._read:
-            with timed(self._spent, STATE_CALLS, within=MERGE):
-                self._read[name] = _cached[name] if name in _cached else bytes(self._state.getValue((name,))[0])
+            self._read[name] = _cached[name] if name in _cached else self._fetched(name)
             _cache(name, self._read[name])
         return self._read[name]
+
+    def _fetched(self, name: str) -> bytes:
+        with timed(self._spent, STATE_CALLS, within=MERGE):
+            return bytes(self._state.getValue((name,))[0])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._sizes)
@@ -63,31 +70,34 @@ class StoredEntries(Mapping[str, bytes]):
 
     def write(self, changes: Mapping[str, bytes | None]) -> None:
         """Write changed entries; None removes one."""
-        headers = {name: blob for name, blob in self._read.items() if _is_header(name)}
-        sizes = dict(self._sizes)
         for name, blob in changes.items():
-            if _is_header(name):
-                headers[name] = blob or b""
-            elif blob is None:
+            if not _is_header(name):
+                self._write_one(name, blob)
+        if self._is_old:
+            for name in filter(_is_header, self._sizes):
                 self._state.removeKey((name,))
-                _cached.pop(name, None)
-            else:
-                self._state.updateValue((name,), (blob,))
-                _cache(name, blob)
-            sizes[name] = len(blob or b"")
-            if blob is None:
-                del sizes[name]
-        for name in headers if self._is_old else ():
-            if name in self._sizes:
-                self._state.removeKey((name,))
-        headers = {name: blob for name, blob in headers.items() if name in sizes}
+        new = {name: blob for name, blob in changes.items() if blob is not None}
+        sizes = {name: size for name, size in self._sizes.items() if name not in changes}
+        sizes |= {name: len(blob) for name, blob in new.items()}
+        headers = {name: new[name] if name in new else self[name] for name in sizes if _is_header(name)}
         self._state.updateValue((ROOT,), (_pack_root(sizes, headers),))
+        _trim_cache()
+
+    def _write_one(self, name: str, blob: bytes | None) -> None:
+        if blob is None:
+            self._state.removeKey((name,))
+            _cached.pop(name, None)
+        else:
+            self._state.updateValue((name,), (blob,))
+            _cache(name, blob)
 
 
-def expanded(stored: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The entries of operators in the whole map state of a shard."""
-    others = {name: blob for name, blob in stored.items() if name != ROOT}
-    return others | (_unpack_root(stored[ROOT])[1] if ROOT in stored else {})
+def entries_of(stored: pa.Table) -> EntryMap:
+    """The entries of operators in the whole map state of a shard: a table of `entry` and `blob`."""
+    names, blobs = stored.column("entry").to_pylist(), stored.column("blob").to_pylist()
+    found = dict(zip(names, blobs, strict=True))
+    root = found.pop(ROOT, None)
+    return EntryMap(found if root is None else found | _unpack_root(root)[1])
 
 
 def _is_header(name: str) -> bool:
@@ -110,9 +120,13 @@ def _unpack_root(data: bytes) -> tuple[dict[str, int], dict[str, bytes]]:
 
 
 def _cache(name: str, blob: bytes) -> None:
-    if DIGEST not in name:
-        return
-    _cached[name] = blob
-    _cached.move_to_end(name)
-    while sum(map(len, _cached.values())) > CACHED_BYTES:
-        _cached.popitem(last=False)
+    if DIGEST in name:
+        _cached[name] = blob
+        _cached.move_to_end(name)
+
+
+def _trim_cache() -> None:
+    """Forget the entries that were read or written longest ago."""
+    size = sum(map(len, _cached.values()))
+    while size > CACHED_BYTES:
+        size -= len(_cached.popitem(last=False)[1])

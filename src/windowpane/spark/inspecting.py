@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.core.state import EntryMap
 from windowpane.spark.ending import read_state
-from windowpane.spark.entries import expanded
+from windowpane.spark.entries import entries_of
 from windowpane.spark.merge_stage import Shard
 from windowpane.spark.stages import Stages
 
@@ -29,8 +28,7 @@ class DescribeShards:
     stages: Stages
 
     def run(self, entries: pa.Table) -> pa.Table:
-        names, blobs = entries.column("entry").to_pylist(), entries.column("blob").to_pylist()
-        held = Shard(self.stages, EntryMap(expanded(dict(zip(names, blobs, strict=True))))).holdings()
+        held = Shard(self.stages, entries_of(entries)).holdings()
         shard = entries.column("shard")[0].as_py()
         rows = [{"shard": shard, "operator": operator} | vars(item) for operator, item in held]
         return pa.Table.from_pylist(rows, _SCHEMA)
