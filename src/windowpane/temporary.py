@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ _LOCK = "owner.lock"
 _UNLOCKED_SECONDS = 3600.0
 """After this time, an empty folder without a lock is of a process that was killed while it made the folder."""
 _held: dict[Path, IO[bytes]] = {}
+_shared: dict[Path, IO[bytes]] = {}
 
 
 def make_temporary(kind: str) -> Path:
@@ -36,6 +38,19 @@ def make_temporary(kind: str) -> Path:
     draft.rename(folder / _LOCK)  # under its name, it is always locked
     _held[folder] = lock
     return folder
+
+
+def join_temporary(folder: Path) -> None:
+    """Share a folder with other processes of this user. It is a leftover when all of them have ended."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not a folder of this user alone")
+    lock = (folder / _LOCK).open("ab")
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    earlier, _shared[folder] = _shared.get(folder), lock
+    if earlier is not None:  # of a folder that somebody has removed
+        earlier.close()
 
 
 def lock_of(folder: Path) -> int:
@@ -65,6 +80,14 @@ def remove_leftovers() -> None:
     """Remove folders of this user whose process has ended."""
     for kind in KINDS:
         for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}{kind}-*"):
+            with contextlib.suppress(OSError):
+                _remove_unowned(folder)
+
+
+def remove_leftovers_in(parent: Path, pattern: str, *, own: Path) -> None:
+    """Remove shared folders of this user, other than `own`, whose processes have all ended."""
+    for folder in parent.glob(pattern):
+        if folder != own:
             with contextlib.suppress(OSError):
                 _remove_unowned(folder)
 

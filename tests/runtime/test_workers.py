@@ -108,4 +108,4 @@ def _stages(plan: Plan) -> tuple[FoldStage, MergeStage]:
     assert plan.scan is not None
     scan = worker_scan(plan.scan)
     stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
-    return FoldStage(stages, (0,), scan), MergeStage(stages)
+    return FoldStage(stages, (0,), scan), MergeStage(stages, 0)

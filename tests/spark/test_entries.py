@@ -1,16 +1,18 @@
-"""State entries in Spark's map state: what is read, what a worker caches, and older state. No Spark."""
+"""State entries in Spark's map state: what is read, what is cached, and older state. No Spark."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from windowpane.spark import entries
+from tests.spark.pieces import cached, piece
 from windowpane.spark.entries import ROOT, StoredEntries, entries_of
+from windowpane.spark.piece_cache import PieceCache
 from windowpane.spark.timings import MERGE, timed
 
 
@@ -39,13 +41,6 @@ class FakeMapState:
 def expanded(content: dict[str, bytes]) -> dict[str, bytes]:
     """What is read of the whole state of a stopped query."""
     return entries_of(pa.table({"entry": [*content], "blob": [*content.values()]})).merged()
-
-
-@pytest.fixture(autouse=True)
-def nothing_cached() -> Iterator[None]:
-    entries._cached.clear()
-    yield
-    entries._cached.clear()
 
 
 def test_only_what_is_asked_for_is_read() -> None:
@@ -95,29 +90,32 @@ def test_state_of_an_older_version_is_read_and_rewritten() -> None:
     assert dict(StoredEntries(state)) == {"0/": b"changed", "1/6.0": b"larger"}
 
 
-def test_what_never_changes_is_read_once() -> None:
-    state = FakeMapState({})
-    StoredEntries(state).write({"1/": b"small", "1/0#aa": b"rows"})
-    entries._cached.clear()
-    assert StoredEntries(state)["1/0#aa"] == b"rows"
-    state.read.clear()
-    assert StoredEntries(state)["1/0#aa"] == b"rows"
-    assert state.read == [ROOT]
-
-
-def test_state_that_was_rolled_back_or_is_of_another_worker_is_read_as_it_is() -> None:
-    StoredEntries(FakeMapState({})).write({"1/0#aa": b"of a batch that was not committed"})
+def test_state_that_was_rolled_back_is_read_as_it_is(tmp_path: Path) -> None:
+    cache, rows = PieceCache(tmp_path / "pieces", 1000), b"rows"
+    StoredEntries(FakeMapState({}), cache=cache).write({piece(b"of a batch that failed"): b"of a batch that failed"})
     other = FakeMapState({})
-    assert dict(StoredEntries(other)) == {}
-    StoredEntries(other).write({"1/": b"small", "1/0#cc": b"rows"})
-    assert dict(StoredEntries(other)) == {"1/": b"small", "1/0#cc": b"rows"}
+    assert dict(StoredEntries(other, cache=cache)) == {}
+    StoredEntries(other, cache=cache).write({"1/": b"small", piece(rows): rows})
+    assert dict(StoredEntries(other, cache=cache)) == {"1/": b"small", piece(rows): rows}
 
 
-def test_removed_entries_are_forgotten_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "CACHED_BYTES", 10)
-    state = FakeMapState({})
-    StoredEntries(state).write({"0#a": b"123456", "1#b": b"123456", "2#c": b"12"})
-    assert list(entries._cached) == ["1#b", "2#c"]
-    StoredEntries(state).write({"1#b": None})
-    assert list(entries._cached) == ["2#c"]
-    assert dict(StoredEntries(state)) == {"0#a": b"123456", "2#c": b"12"}
+def test_pieces_are_cached_as_they_are_written_read_and_removed(tmp_path: Path) -> None:
+    state, one, two = FakeMapState({}), b"one", b"two"
+    StoredEntries(state, cache=PieceCache(tmp_path / "1", 1000)).write({piece(one): one, piece(two): two, "1/5": b"5"})
+    for folder, expected in (("1", [ROOT, "1/5"]), ("2", [ROOT, piece(one), "1/5"]), ("2", [ROOT, "1/5"])):
+        state.read.clear()
+        stored = StoredEntries(state, cache=PieceCache(tmp_path / folder, 1000))
+        assert (stored[piece(one)], stored["1/5"], stored[piece(one)]) == (one, b"5", one)
+        assert state.read == expected
+    StoredEntries(state, cache=PieceCache(tmp_path / "1", 1000)).write({piece(one): None})
+    assert cached(tmp_path / "1") == [piece(two)[-32:]]
+    with pytest.raises(KeyError):
+        StoredEntries(state, cache=PieceCache(tmp_path / "2", 1000))[piece(one)]
+
+
+def test_without_a_cache_pieces_are_read_from_the_state_and_not_kept() -> None:
+    state, rows = FakeMapState({}), b"rows"
+    StoredEntries(state).write({piece(rows): rows})
+    stored = StoredEntries(state)
+    assert (stored[piece(rows)], stored[piece(rows)]) == (rows, rows)
+    assert state.read == [ROOT, ROOT, piece(rows), piece(rows)]

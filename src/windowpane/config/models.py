@@ -211,6 +211,11 @@ class Options(Settings):
         description="Maximum number of records per Kafka stream and micro-batch. A limit in the options of a stream "
         "takes precedence.",
     )
+    state_cache_bytes: int = Field(
+        default=4 * 1024**3,
+        ge=0,
+        description="How much state each executor caches on its local disk, in bytes. 0: no cache.",
+    )
     max_side_backlog: int = Field(
         default=1_000_000,
         ge=1,

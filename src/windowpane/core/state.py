@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core import columns as c
+from windowpane.core.blob import Blob
 from windowpane.core.metadata import Kind, Record, decode_record, encode_record
 
 HEADER = ""
@@ -26,8 +27,11 @@ class StateEntries(Protocol):
     def names(self) -> Collection[str]:
         """The names of all entries. Reads none of them."""
 
-    def read(self, name: str) -> bytes:
-        """The content of an entry. Operators may read entries at any time during the micro-batch."""
+    def read(self, name: str) -> Blob:
+        """The content of an entry. Operators may read entries at any time during the micro-batch.
+
+        It may be mapped from a file, and the host does not keep it: who needs it twice reads it twice or holds it.
+        """
 
     def write(self, name: str, data: bytes) -> None:
         """Create or replace an entry."""
@@ -39,7 +43,7 @@ class StateEntries(Protocol):
 class EntryMap:
     """Entries over those that a host has stored. Changes are kept apart until the host takes them."""
 
-    def __init__(self, stored: Mapping[str, bytes], size_of: Callable[[str], int] | None = None) -> None:
+    def __init__(self, stored: Mapping[str, Blob], size_of: Callable[[str], int] | None = None) -> None:
         """`size_of`: the bytes of a stored entry, for hosts that know them without reading it."""
         self._stored = stored
         self._size_of = size_of or (lambda name: len(stored[name]))
@@ -50,7 +54,7 @@ class EntryMap:
         kept = [name for name in self._stored if name not in self.changes]
         return kept + [name for name, data in self.changes.items() if data is not None]
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str) -> Blob:
         data = self.changes[name] if name in self.changes else self._stored[name]
         if data is None:
             raise KeyError(name)
@@ -70,7 +74,7 @@ class EntryMap:
 
     def merged(self) -> dict[str, bytes]:
         """The stored entries with the changes applied."""
-        return {name: self.read(name) for name in self.names()}
+        return {name: bytes(self.read(name)) for name in self.names()}
 
     def size(self) -> int:
         """Bytes of all entries. Reads none of them, if the host knows their sizes."""
@@ -88,7 +92,7 @@ class _Part:
     def names(self) -> Collection[str]:
         return [name.removeprefix(self.prefix) for name in self.whole.names() if name.startswith(self.prefix)]
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str) -> Blob:
         return self.whole.read(self.prefix + name)
 
     def write(self, name: str, data: bytes) -> None:
@@ -125,7 +129,7 @@ class Header:
         return blob.pack(blob.State(encode_record(times) | {"own": dict(self.scalars)}, self.tables))
 
     @classmethod
-    def unpack(cls, data: bytes) -> tuple[Times, Header]:
+    def unpack(cls, data: Blob) -> tuple[Times, Header]:
         """What `pack` was given. In older state, some operators have their scalars beside the times."""
         stored = blob.unpack(data)
         own = stored.meta.get("own", stored.meta)

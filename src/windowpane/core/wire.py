@@ -43,7 +43,7 @@ def pack_frames(frames: Iterable[Frame], counts: Accounting, **meta: object) -> 
     return blob.pack(blob.State({"frames": tags, "counts": counts.as_dict(), **meta}, batches))
 
 
-def unpack_frames(data: bytes) -> tuple[list[Frame], Accounting, dict[str, object]]:
+def unpack_frames(data: blob.Blob) -> tuple[list[Frame], Accounting, dict[str, object]]:
     """What `pack_frames` was given."""
     state = blob.unpack(data)
     meta = dict(state.meta)
@@ -74,7 +74,7 @@ class FoldedRows:
         return pack_frames((frame for each in self.portions for frame in each.frames), self.counts, **message)
 
     @classmethod
-    def unpack(cls, data: bytes) -> FoldedRows:
+    def unpack(cls, data: blob.Blob) -> FoldedRows:
         """What `pack` was called on."""
         frames, counts, meta = unpack_frames(data)
         message, rest, portions = decode_record(_Message, meta), iter(frames), list[Portion]()

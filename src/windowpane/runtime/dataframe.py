@@ -78,7 +78,10 @@ def sql(
         )
 
     sources = Sources(open_one, static.__getitem__)
-    dataflow = build_dataflow(spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for))
+    dataflow = build_dataflow(
+        spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for),
+        cache_bytes=given.state_cache_bytes,
+    )  # fmt: skip
     side_records = SideRecords(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
     results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))
     results.side_output = dataflow.results.side_records(dataflow.packed, side_records)

@@ -85,6 +85,7 @@ class TransformStart:
             feedback=True,
             ticks=self.record.ticks,
             identified=identified,
+            cache_bytes=self.config.options.state_cache_bytes,
         )
 
     def _runner(

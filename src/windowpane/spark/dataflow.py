@@ -59,10 +59,12 @@ def build_dataflow(
     feedback: bool,
     ticks: bool,
     identified: bool = False,
+    cache_bytes: int = 0,
 ) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before.
 
     `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
+    `cache_bytes`: how much of the state each executor caches on its disk.
     """
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     fits = plan.scan is not None and plan.scan.holds_in(SessionFacts.of(settings))
@@ -85,7 +87,7 @@ def build_dataflow(
         folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
     results = ResultFrame.over(plan.stages.result, plan.plan_id, crossing_schema(emitted), identified=identified)
     stages = replace(stages, result_columns=tuple(results.schema.names))
-    packed = folded.groupBy("shard").transformWithState(MergeStage(stages), OUTPUT, "Append", "None")
+    packed = folded.groupBy("shard").transformWithState(MergeStage(stages, cache_bytes), OUTPUT, "Append", "None")
     return Dataflow(packed, stages, results)
 
 

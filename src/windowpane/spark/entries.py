@@ -4,38 +4,38 @@ That entry, ROOT, has the names and sizes of all entries, and the headers of the
 reads and writes. Each call to Spark's state is a round trip. State without ROOT was written by an older version, with
 each header in an entry of its own; it is read as a whole once, and rewritten.
 
-A worker caches entries that never change: their names contain a digest of their content, so a cached one is valid
-whatever was replayed, moved to another worker or rolled back.
+Entries that never change have a digest of their content in their names. `piece_cache.py` has copies of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from windowpane.core.blob import Blob
 from windowpane.core.segments import DIGEST
 from windowpane.core.state import EntryMap
+from windowpane.spark.piece_cache import PieceCache
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
 
 ROOT = "*"
 """Not the name of an operator's entry: those contain a slash."""
-CACHED_BYTES = 256 * 1024 * 1024
 _LENGTH = 4
 """Bytes in front of ROOT's description that hold its length."""
 
-_cached: OrderedDict[str, bytes] = OrderedDict()
+NO_CACHE = PieceCache(None, 0)
 
 
-class StoredEntries(Mapping[str, bytes]):
+class StoredEntries(Mapping[str, Blob]):
     """The entries of a shard as of the last micro-batch, each read when it is asked for."""
 
-    def __init__(self, state: Any, spent: Counter[str] | None = None) -> None:
+    def __init__(self, state: Any, spent: Counter[str] | None = None, cache: PieceCache = NO_CACHE) -> None:
         """`spent`: where the time of later reads is added to the state's, and taken off the merge's."""
-        self._state, self._spent = state, Counter[str]() if spent is None else spent
+        self._state, self._spent, self._cache = state, Counter[str]() if spent is None else spent, cache
         root = state.getValue((ROOT,))
         self._is_old = root is None
         self._sizes: dict[str, int]
@@ -46,13 +46,23 @@ class StoredEntries(Mapping[str, bytes]):
         else:
             self._sizes, self._read = _unpack_root(bytes(root[0]))
 
-    def __getitem__(self, name: str) -> bytes:
+    def __getitem__(self, name: str) -> Blob:
         if name not in self._sizes:
             raise KeyError(name)
+        if DIGEST in name:
+            return self._piece(name)
         if name not in self._read:
-            self._read[name] = _cached[name] if name in _cached else self._fetched(name)
-            _cache(name, self._read[name])
+            self._read[name] = self._fetched(name)
         return self._read[name]
+
+    def _piece(self, name: str) -> Blob:
+        """Not kept: all pieces together may be larger than the worker's memory."""
+        found = self._cache.read(name)
+        if found is not None:
+            return found
+        content = self._read.get(name) or self._fetched(name)
+        self._cache.put(name, content)
+        return content
 
     def _fetched(self, name: str) -> bytes:
         with timed(self._spent, STATE_CALLS, within=MERGE):
@@ -79,17 +89,16 @@ class StoredEntries(Mapping[str, bytes]):
         new = {name: blob for name, blob in changes.items() if blob is not None}
         sizes = {name: size for name, size in self._sizes.items() if name not in changes}
         sizes |= {name: len(blob) for name, blob in new.items()}
-        headers = {name: new[name] if name in new else self[name] for name in sizes if _is_header(name)}
+        headers = {name: new[name] if name in new else bytes(self[name]) for name in sizes if _is_header(name)}
         self._state.updateValue((ROOT,), (_pack_root(sizes, headers),))
-        _trim_cache()
 
     def _write_one(self, name: str, blob: bytes | None) -> None:
         if blob is None:
             self._state.removeKey((name,))
-            _cached.pop(name, None)
+            self._cache.drop(name)
         else:
             self._state.updateValue((name,), (blob,))
-            _cache(name, blob)
+            self._cache.put(name, blob)
 
 
 def entries_of(stored: pa.Table) -> EntryMap:
@@ -117,16 +126,3 @@ def _unpack_root(data: bytes) -> tuple[dict[str, int], dict[str, bytes]]:
         headers[name] = data[at : at + sizes[name]]
         at += sizes[name]
     return sizes, headers
-
-
-def _cache(name: str, blob: bytes) -> None:
-    if DIGEST in name:
-        _cached[name] = blob
-        _cached.move_to_end(name)
-
-
-def _trim_cache() -> None:
-    """Forget the entries that were read or written longest ago."""
-    size = sum(map(len, _cached.values()))
-    while size > CACHED_BYTES:
-        size -= len(_cached.popitem(last=False)[1])

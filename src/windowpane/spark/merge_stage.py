@@ -17,6 +17,7 @@ from windowpane.core.operators.base import Holding
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, pack_frames
 from windowpane.spark.entries import StoredEntries
+from windowpane.spark.piece_cache import worker_cache
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import Stages
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
@@ -32,8 +33,9 @@ STATE, STATE_KEY, STATE_VALUE = "operators", "entry string", "blob binary"
 class MergeStage(StatefulProcessor):
     """State: a map of Arrow blobs per shard, named by operator and entry."""
 
-    def __init__(self, stages: Stages) -> None:
-        self._stages = stages
+    def __init__(self, stages: Stages, cache_bytes: int) -> None:
+        """`cache_bytes`: how much of the state each executor caches on its disk."""
+        self._stages, self._cache_bytes = stages, cache_bytes
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState(STATE, STATE_KEY, STATE_VALUE)
@@ -42,7 +44,7 @@ class MergeStage(StatefulProcessor):
         packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
         spent: Counter[str] = Counter()
         with timed(spent, STATE_CALLS):
-            stored = StoredEntries(self._state, spent)
+            stored = StoredEntries(self._state, spent, worker_cache(self._cache_bytes))
             entries = EntryMap(stored, stored.size_of)
         with timed(spent, MERGE):
             shard = Shard(self._stages, entries)
