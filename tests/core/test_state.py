@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ from windowpane.core import blob
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.panes import Panes
 from windowpane.core.rows import concat
+from windowpane.core.runs import ALL_HASHES, SMALL_ROWS, Content
+from windowpane.core.segments import DIGEST
 from windowpane.core.state import EntryMap, Header, Times
 from windowpane.errors import StateError
 
@@ -80,16 +82,28 @@ def rows(*values: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": pa.array(values, pa.int64())})
 
 
-def merged(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     whole = concat(batches)
     assert whole is not None
     return whole
 
 
 def taken_up(stored: Mapping[str, bytes]) -> tuple[Panes, Counting]:
-    kept, entries = Panes(merged), Counting(stored)  # type: ignore[arg-type]  # a list is a sequence
+    kept, entries = Panes(Content(joined, ("n",))), Counting(stored)
     kept.load(entries)
     return kept, entries
+
+
+def content(panes: Panes, pane: int) -> list[int]:
+    found = panes.state(pane)
+    assert found is not None
+    values: list[int] = found.column("n").to_pylist()
+    return values
+
+
+def plain_names(names: Iterable[str]) -> set[str]:
+    """Without the digests."""
+    return {name.partition(DIGEST)[0] for name in names}
 
 
 def test_a_pane_is_read_when_it_is_needed_and_written_where_it_changed() -> None:
@@ -97,22 +111,22 @@ def test_a_pane_is_read_when_it_is_needed_and_written_where_it_changed() -> None
     kept.append(10, rows(*range(9)))
     kept.append(20, rows(1, 2))
     kept.save(entries)
-    assert entries.changes.keys() == {"10.0.9", "20.0.2"}
+    assert plain_names(entries.changes) == {"10.0.0.-.9", "20.0.0.-.2"}
 
     kept, entries = taken_up(entries.merged())
     kept.append(10, rows(9))
     kept.save(entries)
     assert (kept.starts(), entries.reads) == ([10, 20], [])
-    assert entries.changes.keys() == {"10.1.1"}
+    assert plain_names(entries.changes) == {"10.1.1.-.1"}
 
     kept, entries = taken_up(entries.merged())
-    assert kept.state(10).column("n").to_pylist() == list(range(10))
+    assert content(kept, 10) == list(range(10))
     kept.drop(20)
     kept.save(entries)
-    assert entries.merged().keys() == {"10.0.10"}
-    assert entries.changes.keys() == {"10.0.9", "10.0.10", "10.1.1", "20.0.2"}
+    assert plain_names(entries.merged()) == {"10.0.1.-.10"}
+    assert plain_names(entries.changes) == {"10.0.0.-.9", "10.0.1.-.10", "10.1.1.-.1", "20.0.0.-.2"}
     kept, _ = taken_up(entries.merged())
-    assert kept.state(10).column("n").to_pylist() == list(range(10))
+    assert content(kept, 10) == list(range(10))
 
 
 def test_small_runs_are_merged_with_each_other_and_large_ones_stay() -> None:
@@ -122,26 +136,40 @@ def test_small_runs_are_merged_with_each_other_and_large_ones_stay() -> None:
         kept, entries = taken_up(stored)
         kept.append(0, rows(*range(1000)) if not number else rows(number))
         kept.save(entries)
-        assert "0.0.1000" not in entries.reads
+        assert "0.0.0.-.1000" not in plain_names(entries.reads)
         reads += len(entries.reads)
         stored = entries.merged()
         most = max(most, len(stored))
     assert most <= 7, "one large run, and a binary counter of the small ones"
     assert reads <= count, "each small run is read once, in the mean"
-    assert "0.0.1000" in stored
-    assert taken_up(stored)[0].state(0).num_rows == 1000 + count - 1
+    assert "0.0.0.-.1000" in plain_names(stored)
+    assert len(content(taken_up(stored)[0], 0)) == 1000 + count - 1
 
 
-def test_runs_of_an_older_version_have_no_number_of_rows_in_their_names() -> None:
+@pytest.mark.parametrize("name", ["10.0", "10.0.3"])
+def test_runs_of_older_versions_are_read_and_rewritten(name: str) -> None:
     kept, entries = taken_up({})
     kept.append(10, rows(1, 2, 3))
     kept.save(entries)
-    kept, entries = taken_up({"10.0": entries.merged()["10.0.3"]})
+    (data,) = entries.merged().values()
+    kept, entries = taken_up({name: data})
     kept.append(10, rows(4))
     kept.save(entries)
-    assert entries.merged().keys() == {"10.0", "10.1.1"}
+    assert plain_names(entries.merged()) == {name, "10.1.1.-.1"}
     kept, entries = taken_up(entries.merged())
     kept.append(10, rows(5, 6, 7, 8))
     kept.save(entries)
-    assert entries.merged().keys() == {"10.0.8"}
-    assert taken_up(entries.merged())[0].state(10).column("n").to_pylist() == list(range(1, 9))
+    assert plain_names(entries.merged()) == {"10.0.2.-.8"}
+    assert content(taken_up(entries.merged())[0], 10) == list(range(1, 9))
+
+
+def test_a_large_run_of_an_older_version_is_sorted_when_the_pane_next_changes() -> None:
+    kept, entries = taken_up({})
+    kept.append(10, rows(*range(SMALL_ROWS - 1)))
+    kept.save(entries)
+    (data,) = entries.merged().values()
+    kept, entries = taken_up({f"10.0.{SMALL_ROWS}": data})
+    kept.append(10, rows(-1, -2))
+    kept.save(entries)
+    assert plain_names(entries.merged()) == {f"10.0.1.{ALL_HASHES:x}.{SMALL_ROWS + 1}"}
+    assert sorted(content(taken_up(entries.merged())[0], 10)) == [-2, -1, *range(SMALL_ROWS - 1)]

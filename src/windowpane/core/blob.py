@@ -44,10 +44,11 @@ def pack(state: State) -> bytes:
     return b"".join([_PREFIX.pack(MAGIC, FORMAT_VERSION, len(text)), text, *(data for _, data in streams)])
 
 
-def unpack(blob: Blob) -> State:
+def unpack(blob: Blob, *, widened: bool = True) -> State:
     """The content of a blob; StateError if it is damaged, or has an unknown format version.
 
     Columns that were not narrowed are views of the blob, which stays in memory, or mapped, as long as they do.
+    `widened`: False leaves the others as narrow as they are stored, so that nothing is copied.
     """
     if len(blob) < _PREFIX.size:
         raise StateError("STATE_CORRUPT", "the state blob is truncated")
@@ -63,7 +64,7 @@ def unpack(blob: Blob) -> State:
     try:
         buffer = pa.py_buffer(blob)
         header = json.loads(buffer.slice(_PREFIX.size, length).to_pybytes())
-        return State(header["meta"], _read_streams(buffer, _PREFIX.size + length, header["streams"]))
+        return State(header["meta"], _read_streams(buffer, _PREFIX.size + length, header["streams"], widened=widened))
     except (ValueError, KeyError, TypeError, pa.ArrowException) as broken:
         raise StateError("STATE_CORRUPT", f"the state blob cannot be read: {broken}") from broken
 
@@ -75,12 +76,15 @@ def _write_ipc(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _read_streams(blob: pa.Buffer, start: int, streams: list[tuple[str, int]]) -> dict[str, pa.RecordBatch]:
+def _read_streams(
+    blob: pa.Buffer, start: int, streams: list[tuple[str, int]], *, widened: bool
+) -> dict[str, pa.RecordBatch]:
     batches = {}
     for name, length in streams:
         if start + length > len(blob):
             raise ValueError("it is cut off")
         with pa.ipc.open_stream(blob.slice(start, length)) as reader:
-            batches[name] = widen(reader.read_next_batch())
+            batch = reader.read_next_batch()
+        batches[name] = widen(batch) if widened else batch
         start += length
     return batches

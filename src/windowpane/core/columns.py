@@ -47,6 +47,8 @@ SESSION_LAST = "_session_last"
 PENDING = "_pending"
 """int64 0/1: the session has changed since it was last emitted."""
 
+HASH = "_hash"
+"""uint64: the hash of a row's group, by which large state is sorted."""
 PANE = "_pane"
 """int64: what a partial accumulator belongs to: a pane by its start, or a window by its key."""
 WINDOW_KEY = "_window_start"

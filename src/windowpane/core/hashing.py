@@ -24,10 +24,15 @@ def shard_of(keys: Sequence[pa.Array], length: int, shards: int) -> Int64s:
     """The shard of each row, in [0, shards). Without keys all rows belong to shard 0."""
     if not keys or shards == 1:
         return np.zeros(length, np.int64)
+    return (hash_rows(keys, length) % np.uint64(shards)).astype(np.int64)
+
+
+def hash_rows(keys: Sequence[pa.Array], length: int) -> UInt64s:
+    """A hash of each row's keys; 0 without keys."""
     mixed = np.zeros(length, np.uint64)
     for key in keys:
         mixed = mix(mixed ^ _hash_column(key))
-    return (mixed % np.uint64(shards)).astype(np.int64)
+    return mixed
 
 
 def mix(values: UInt64s) -> UInt64s:

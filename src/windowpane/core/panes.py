@@ -1,115 +1,125 @@
-"""Accumulators per pane, stored as runs: a micro-batch appends what it added, and reads a pane when it closes.
-
-A new run is merged with those before it that are not larger, as in a binary counter. A row is therefore rewritten a
-logarithmic number of times, a pane has few runs, and a small micro-batch does not touch the large ones.
-"""
+"""State by pane, which is an interval of time or a window: appended to in micro-batches, read when the pane closes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
 
 import pyarrow as pa
 
 from windowpane.core import blob
+from windowpane.core.hashing import UInt64s
+from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Content, Piece, Run, Runs
+from windowpane.core.segments import DIGEST
 from windowpane.core.state import HEADER, StateEntries
 
-_RUN = "run"
-
-
-@dataclass
-class _Run:
-    count: int | None
-    """Rows. None: a run of an older version that is not read yet."""
-    rows: pa.RecordBatch | None
-    """None: not read yet."""
-    stored_as: str | None = None
-    """The name of its entry; None: it is not stored."""
+_BATCH = "run"
+_UNSORTED = "-"
 
 
 class Panes:
-    """One entry per run, named `PANE.NUMBER.ROWS`. Older versions did not write the number of rows."""
+    """One entry per piece, named `PANE.FIRST.LAST.HIGH.ROWS#DIGEST`; `-` for HIGH if it is not sorted.
 
-    def __init__(self, merge: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]) -> None:
-        self._merge = merge
-        self._runs: dict[int, list[_Run]] = {}
-        self._changed: set[int] = set()
+    `prefix`: what the names of all entries begin with, for operators with several kinds.
+    """
+
+    def __init__(self, content: Content, prefix: str = "") -> None:
+        self._content, self._prefix = content, prefix
+        self._panes: dict[int, Runs] = {}
         self._stored: dict[int, set[str]] = {}
         """The entries of each pane."""
+        self._dropped: list[str] = []
         self._entries: StateEntries | None = None
 
     def starts(self) -> list[int]:
         """All panes, sorted."""
-        return sorted(self._runs)
+        return sorted(self._panes)
+
+    def rows(self, panes: Iterable[int]) -> int:
+        """How many rows these have at most."""
+        return sum(self._panes[pane].rows for pane in panes)
 
     def append(self, pane: int, delta: pa.RecordBatch) -> None:
-        runs = self._runs.setdefault(pane, [])
-        runs.append(_Run(delta.num_rows, delta))
-        first, rows = len(runs) - 1, delta.num_rows
-        while first > 0 and self._count(runs[first - 1]) <= rows:
-            first -= 1
-            rows += self._count(runs[first])
-        self._merge_from(pane, first)
+        if pane not in self._panes:
+            self._panes[pane] = Runs(self._content, self._read)
+        self._panes[pane].append(delta)
 
-    def state(self, pane: int) -> pa.RecordBatch:
-        """All of a pane, whose runs become one."""
-        self._merge_from(pane, 0)
-        return self._read(self._runs[pane][0])
+    def state(self, pane: int) -> pa.RecordBatch | None:
+        """All of a pane; None if no row of it is needed."""
+        return self._panes[pane].whole()
+
+    def ranges(self, panes: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Ranges of hashes, each of which has few rows of these panes."""
+        count = self.rows(panes) // PIECE_ROWS + 1
+        bounds = [ALL_HASHES * number // count for number in range(count + 1)]
+        yield from pairwise(bounds)
+
+    def between(self, pane: int, low: int, high: int) -> pa.RecordBatch | None:
+        """The groups of a pane whose hashes are in [low, high)."""
+        return self._panes[pane].between(low, high)
+
+    def lookup(self, pane: int, hashes: UInt64s) -> pa.RecordBatch | None:
+        """The groups of a pane that have these hashes, which are sorted."""
+        return self._panes[pane].lookup(hashes)
 
     def drop(self, pane: int) -> None:
-        del self._runs[pane]
-        self._changed.add(pane)
+        del self._panes[pane]
+        self._dropped += self._stored.pop(pane, set())
 
     def clear(self) -> None:
-        self._changed |= self._runs.keys()
-        self._runs.clear()
-
-    def _merge_from(self, pane: int, first: int) -> None:
-        """The runs from this one on become one."""
-        runs = self._runs[pane]
-        if len(runs) - first > 1:
-            merged = self._merge([self._read(run) for run in runs[first:]])
-            runs[first:] = [_Run(merged.num_rows, merged)]
-        if runs[-1].stored_as is None:
-            self._changed.add(pane)
-
-    def _count(self, run: _Run) -> int:
-        if run.count is None:
-            run.count = self._read(run).num_rows
-        return run.count
-
-    def _read(self, run: _Run) -> pa.RecordBatch:
-        if run.rows is None:
-            assert self._entries is not None
-            assert run.stored_as is not None
-            run.rows = blob.unpack(self._entries.read(run.stored_as)).batches[_RUN]
-        return run.rows
+        for pane in self.starts():
+            self.drop(pane)
 
     def load(self, entries: StateEntries) -> None:
         """Take up the panes of an earlier micro-batch, unread."""
-        self._entries, self._runs, self._changed, self._stored = entries, {}, set(), {}
-        for pane, _, count, name in sorted(_parsed(name) for name in entries.names() if name != HEADER):
-            self._runs.setdefault(pane, []).append(_Run(None if count < 0 else count, None, name))
+        self._entries, self._panes, self._stored, self._dropped = entries, {}, {}, []
+        runs: dict[int, dict[tuple[int, int], Run]] = {}
+        for name in entries.names():
+            if name == HEADER or not name.startswith(self._prefix):
+                continue
+            pane, run, piece = self._parsed(name)
+            runs.setdefault(pane, {}).setdefault((run.first, run.last), run).pieces.append(piece)
             self._stored.setdefault(pane, set()).add(name)
+        for pane, found in runs.items():
+            for run in found.values():
+                run.pieces.sort(key=lambda piece: piece.high)
+            self._panes[pane] = Runs(self._content, self._read, list(found.values()))
 
     def save(self, entries: StateEntries) -> None:
-        """Write the runs that are new, and remove those that are gone."""
-        for pane in sorted(self._changed):
-            runs = self._runs.get(pane, [])
-            kept = {run.stored_as for run in runs if run.stored_as is not None}
-            for number, run in enumerate(runs):
-                if run.stored_as is None:
-                    run.stored_as = f"{pane}.{number}.{self._count(run)}"
-                    entries.write(run.stored_as, blob.pack(blob.State({}, {_RUN: self._read(run)})))
-                    kept.add(run.stored_as)
-            for name in sorted(self._stored.pop(pane, set()) - kept):
-                entries.remove(name)
-            if kept:
+        """Write the pieces that are new, and remove those that are gone."""
+        for pane, runs in sorted(self._panes.items()):
+            if runs.changed:
+                kept = {self._written(entries, pane, run, piece) for run, piece in runs.pieces()}
+                self._dropped += self._stored.pop(pane, set()) - kept
                 self._stored[pane] = kept
-        self._changed = set()
+                runs.changed = False
+        for name in sorted(self._dropped):
+            entries.remove(name)
+        self._entries, self._dropped = entries, []
 
+    def _written(self, entries: StateEntries, pane: int, run: Run, piece: Piece) -> str:
+        """The name of a piece's entry, which is written if it is not stored yet."""
+        if piece.entry is None:
+            data = blob.pack(blob.State({}, {_BATCH: piece.batch}))
+            high = f"{piece.high:x}" if run.is_sorted else _UNSORTED
+            digest = blake2b(data, digest_size=16).hexdigest()
+            piece.entry = f"{self._prefix}{pane}.{run.first}.{run.last}.{high}.{piece.rows}{DIGEST}{digest}"
+            entries.write(piece.entry, data)
+        return piece.entry
 
-def _parsed(name: str) -> tuple[int, int, int, str]:
-    """Pane, number, rows (-1 if unknown) and the name itself."""
-    pane, number, *count = name.split(".")
-    return int(pane), int(number), int(count[0]) if count else -1, name
+    def _read(self, entry: str) -> pa.RecordBatch:
+        assert self._entries is not None
+        return blob.unpack(self._entries.read(entry), widened=False).batches[_BATCH]
+
+    def _parsed(self, name: str) -> tuple[int, Run, Piece]:
+        """Older versions called an entry `PANE.NUMBER.ROWS`, or even `PANE.NUMBER`."""
+        parts = name.removeprefix(self._prefix).partition(DIGEST)[0].split(".")
+        if len(parts) < 4:
+            number, rows = int(parts[1]), parts[2] if len(parts) > 2 else None
+            count = self._read(name).num_rows if rows is None else int(rows)
+            return int(parts[0]), Run(number, number, is_sorted=False), Piece(count, ALL_HASHES, entry=name)
+        pane, first, last, high, rows = parts
+        is_sorted = high != _UNSORTED
+        bound = int(high, 16) if is_sorted else ALL_HASHES
+        return int(pane), Run(int(first), int(last), is_sorted=is_sorted), Piece(int(rows), bound, entry=name)

@@ -5,7 +5,7 @@ It may run behind a shuffle. `partial_aggregation.py` is the other half.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +16,15 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.emission import EmissionLog, EmitPolicy
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials
-from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit, result_schema
+from windowpane.core.operators.window_states import WindowStates
 from windowpane.core.panes import Panes
-from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.rows import int64s, take
+from windowpane.core.runs import Content
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.ranges import arithmetic_runs
-from windowpane.core.windows.two_stacks import TwoStacks
 
 Int64s = npt.NDArray[np.int64]
 
@@ -43,8 +43,8 @@ class MergeAggregation(Operator):
         super().__init__()
         self.plan, self._aggregator, self._windows = plan, aggregator, plan.windows
         self._incoming: list[pa.RecordBatch] = []
-        self._panes = Panes(aggregator.merge)
-        self._stacks = TwoStacks(aggregator.merge)
+        self._panes = Panes(Content(aggregator.merge, tuple(plan.key_names)))
+        self._states = WindowStates(plan, aggregator, self._panes)
         self._log = EmissionLog(plan.key_names, emit_policy)
         self._updates = emit_policy.updates
         self._closed_us: int | None = None
@@ -57,18 +57,19 @@ class MergeAggregation(Operator):
         self._incoming.append(frame.batch)
         return []
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
         self._take_in()
-        frames = [] if self.watermark_us is None else self._close_for(self.watermark_us)
+        if self.watermark_us is not None:
+            yield from self._close_for(self.watermark_us)
         if self._log.due(self.clock_us):
-            frames += self._emit_updates()
-        return [*frames, frame]
+            yield from self._emit_updates()
+        yield frame
 
-    def on_end(self) -> list[Frame]:
+    def on_end(self) -> Iterator[Frame]:
         self._take_in()
-        frames = self._emit_windows(self.open_windows())
+        yield from self._emit_windows(self.open_windows())
         self._panes.clear()
-        return [*frames, ControlSignal.END]
+        yield ControlSignal.END
 
     def open_windows(self) -> Int64s:
         """Keys of the windows that have rows and are not closed, sorted."""
@@ -90,7 +91,7 @@ class MergeAggregation(Operator):
         bounds = np.flatnonzero(np.concatenate([[True], panes[1:] != panes[:-1], [True]]))
         content = merged.drop_columns([c.PANE])
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            self._stacks.touch(int(panes[low]))
+            self._states.touch(int(panes[low]))
             self._panes.append(int(panes[low]), content.slice(low, high - low))
         if self._updates:
             self._note_changes(merged, panes)
@@ -105,51 +106,27 @@ class MergeAggregation(Operator):
         changed = take(merged, positions).append_column(c.WINDOW_KEY, pa.array(keys))
         self._log.note(changed)
 
-    def _close_for(self, watermark_us: int) -> list[Frame]:
+    def _close_for(self, watermark_us: int) -> Iterator[Frame]:
         """Emit every window that the watermark has closed since last time, and drop panes no open window needs."""
         keys = self.open_windows()
         keys = keys[self.plan.closed_for(keys, watermark_us)]
-        frames = self._emit_windows(keys)
+        yield from self._emit_windows(keys)
         self._log.forget(keys)
         self._closed_us = watermark_us
         panes = np.array(self._panes.starts(), np.int64)
         last = self._windows.last_key(panes) if self.plan.shared_panes else panes
         for pane in panes[self.plan.closed_for(last, watermark_us)].tolist():
             self._panes.drop(pane)
-        return frames
 
-    def _window_states(self, keys: Int64s) -> pa.RecordBatch:
-        """The states of the windows, whose keys are sorted, with their keys in front."""
-        if self.plan.whole_windows:
-            parts = [[self._panes.state(key)] for key in keys.tolist()]
-        else:
-            starts = self._panes.starts()
-            bounds = zip(*(bound.tolist() for bound in self._windows.bounds(keys)), strict=True)
-            parts = [self._stacks.query(low, high, self._panes.state, starts) for low, high in bounds]
-        whole = concat(part for window in parts for part in window)
-        assert whole is not None
-        windows = np.repeat(np.arange(len(keys)), [sum(part.num_rows for part in window) for window in parts])
-        if max(map(len, parts)) > 1:
-            return self._merge_windows(whole, keys, windows)
-        schema = self._aggregator.state_schema([c.WINDOW_KEY])
-        return pa.RecordBatch.from_arrays([pa.array(keys[windows]), *whole.columns], schema=schema)
-
-    def _merge_windows(self, parts: pa.RecordBatch, keys: Int64s, windows: Int64s) -> pa.RecordBatch:
-        """`windows` has the number of the window in `keys` that each part is of, which does not decrease."""
-        columns = [parts.column(name) for name in self.plan.key_names]
-        groups, first = group_rows([pa.array(windows), *columns], parts.num_rows)
-        heads = [pa.array(keys[windows[first]]), *(column.take(pa.array(first)) for column in columns)]
-        return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_KEY])
-
-    def _emit_windows(self, keys: Int64s) -> list[Frame]:
-        return self._emit_states(self._window_states(keys), final=True) if len(keys) else []
+    def _emit_windows(self, keys: Int64s) -> Iterator[Frame]:
+        for states in self._states.in_parcels(keys):
+            yield from self._emit_states(states, final=True)
 
     def _emit_updates(self) -> list[Frame]:
         pending = self._log.take_pending(self.clock_us)
         if pending is None or not pending.num_rows:
             return []
-        states = self._window_states(np.unique(int64s(pending, c.WINDOW_KEY)))
-        return self._emit_states(_semi_join(states, pending, [c.WINDOW_KEY, *self.plan.key_names]), final=False)
+        return self._emit_states(self._states.of_groups(pending), final=False)
 
     def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:
         start, end = self._windows.bounds(int64s(states, c.WINDOW_KEY))
@@ -163,15 +140,17 @@ class MergeAggregation(Operator):
 
     def holdings(self) -> list[Holding]:
         """Panes or windows, in order of time."""
-        what = "window" if self.plan.whole_windows else "pane"
-        return [self._holding(what, pane, self._panes.state(pane)) for pane in self._panes.starts()]
+        return [self._holding(pane) for pane in self._panes.starts()]
 
-    def _holding(self, what: str, pane: int, state: pa.RecordBatch) -> Holding:
+    def _holding(self, pane: int) -> Holding:
         if self.plan.whole_windows:
-            start, end = (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
+            what, (start, end) = "window", (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
         else:
-            start, end = pane, self._windows.pane_end(pane)
-        return Holding(what, state.num_rows, state.nbytes, start_us=start, end_us=end)
+            what, start, end = "pane", pane, self._windows.pane_end(pane)
+        held = [self._panes.between(pane, *hashes) for hashes in self._panes.ranges([pane])]
+        parts = [part for part in held if part is not None]
+        size = sum(part.nbytes for part in parts)
+        return Holding(what, sum(part.num_rows for part in parts), size, start_us=start, end_us=end)
 
     def header(self) -> Header:
         return Header.of(_Closed(self._closed_us, self._log.last_us), self._log.tables())
@@ -188,13 +167,3 @@ class MergeAggregation(Operator):
     def load(self, entries: StateEntries) -> None:
         super().load(entries)
         self._panes.load(entries)
-
-
-def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """The rows of `states` whose `names` occur in `chosen`."""
-    both = concat([chosen.select(names), states.select(names)])
-    assert both is not None
-    groups, _ = group_rows([both.column(name) for name in names], both.num_rows)
-    wanted = np.zeros(groups.count, bool)
-    wanted[groups.ids[: chosen.num_rows]] = True
-    return select(states, wanted[groups.ids[chosen.num_rows :]])

@@ -1,0 +1,121 @@
+"""The states of aligned windows, read from the panes they consist of: as a whole, in parcels, or of some groups."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.aggregation import Aggregator
+from windowpane.core.groups import group_rows
+from windowpane.core.hashing import hash_rows
+from windowpane.core.operators.aligned import AlignedPlan
+from windowpane.core.panes import Panes
+from windowpane.core.rows import concat, int64s, select
+from windowpane.core.windows.two_stacks import TwoStacks
+
+Int64s = npt.NDArray[np.int64]
+PARCEL_ROWS = 1 << 18
+"""Windows with more rows are read one range of groups at a time."""
+
+
+class WindowStates:
+    """State batches, whose first column is the key of the window."""
+
+    def __init__(self, plan: AlignedPlan, aggregator: Aggregator, panes: Panes) -> None:
+        self._plan, self._aggregator, self._panes = plan, aggregator, panes
+        self._stacks = TwoStacks(aggregator.merge)
+
+    def touch(self, pane: int) -> None:
+        """A pane has changed."""
+        self._stacks.touch(pane)
+
+    def in_parcels(self, keys: Int64s) -> Iterator[pa.RecordBatch]:
+        """The states of these windows, whose keys are sorted, a few at a time: nobody has to hold all of them."""
+        sizes = np.array([self._panes.rows(panes) for panes in self._panes_of(keys)], np.int64)
+        begin = 0
+        while begin < len(keys):
+            fitting = int(np.searchsorted(np.cumsum(sizes[begin:]), PARCEL_ROWS, side="right"))
+            if fitting == 0:
+                yield from self._in_ranges(int(keys[begin]))
+            else:
+                yield self.whole(keys[begin : begin + fitting])
+            begin += max(fitting, 1)
+
+    def of_groups(self, wanted: pa.RecordBatch) -> pa.RecordBatch:
+        """The states of these groups: each row has the key of a window, and the columns of a group."""
+        keys = np.unique(int64s(wanted, c.WINDOW_KEY))
+        names = [c.WINDOW_KEY, *self._plan.key_names]
+        panes = self._panes_of(keys)
+        if sum(map(self._panes.rows, panes)) <= PARCEL_ROWS:
+            return _semi_join(self.whole(keys), wanted, names)
+        hashes = np.unique(hash_rows([wanted.column(name) for name in self._plan.key_names], wanted.num_rows))
+        parts = [
+            self._named(key, [self._panes.lookup(pane, hashes) for pane in of_window])
+            for key, of_window in zip(keys.tolist(), panes, strict=True)
+        ]
+        found = concat(part for part in parts if part.num_rows)
+        assert found is not None, "groups are wanted that have changed"
+        return _semi_join(found, wanted, names)
+
+    def whole(self, keys: Int64s) -> pa.RecordBatch:
+        """All states of these windows, whose keys are sorted."""
+        if self._plan.whole_windows:
+            parts = [[self._pane(key)] for key in keys.tolist()]
+        else:
+            starts = self._panes.starts()
+            bounds = zip(*(bound.tolist() for bound in self._plan.windows.bounds(keys)), strict=True)
+            parts = [self._stacks.query(low, high, self._pane, starts) for low, high in bounds]
+        whole = concat(part for window in parts for part in window)
+        assert whole is not None
+        windows = np.repeat(np.arange(len(keys)), [sum(part.num_rows for part in window) for window in parts])
+        if max(map(len, parts)) > 1:
+            return self._merge_windows(whole, keys, windows)
+        schema = self._aggregator.state_schema([c.WINDOW_KEY])
+        return pa.RecordBatch.from_arrays([pa.array(keys[windows]), *whole.columns], schema=schema)
+
+    def _in_ranges(self, key: int) -> Iterator[pa.RecordBatch]:
+        """The groups of one window, by ranges of their hashes."""
+        (panes,) = self._panes_of(np.array([key]))
+        for low, high in self._panes.ranges(panes):
+            states = self._named(key, [self._panes.between(pane, low, high) for pane in panes])
+            if states.num_rows:
+                yield states
+
+    def _named(self, key: int, parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
+        states = self._aggregator.merge([part for part in parts if part is not None])
+        return states.add_column(0, c.WINDOW_KEY, pa.array(np.full(states.num_rows, key, np.int64)))
+
+    def _panes_of(self, keys: Int64s) -> list[Sequence[int]]:
+        """The panes of each window."""
+        if self._plan.whole_windows:
+            return [[key] for key in keys.tolist()]
+        starts = self._panes.starts()
+        bounds = zip(*(bound.tolist() for bound in self._plan.windows.bounds(keys)), strict=True)
+        return [starts[bisect_left(starts, low) : bisect_left(starts, high)] for low, high in bounds]
+
+    def _pane(self, start: int) -> pa.RecordBatch:
+        state = self._panes.state(start)
+        assert state is not None, "every row of a pane is needed"
+        return state
+
+    def _merge_windows(self, parts: pa.RecordBatch, keys: Int64s, windows: Int64s) -> pa.RecordBatch:
+        """`windows` has the number of the window in `keys` that each part is of, which does not decrease."""
+        columns = [parts.column(name) for name in self._plan.key_names]
+        groups, first = group_rows([pa.array(windows), *columns], parts.num_rows)
+        heads = [pa.array(keys[windows[first]]), *(column.take(pa.array(first)) for column in columns)]
+        return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_KEY])
+
+
+def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The rows of `states` whose `names` occur in `chosen`."""
+    both = concat([chosen.select(names), states.select(names)])
+    assert both is not None
+    groups, _ = group_rows([both.column(name) for name in names], both.num_rows)
+    wanted = np.zeros(groups.count, bool)
+    wanted[groups.ids[: chosen.num_rows]] = True
+    return select(states, wanted[groups.ids[chosen.num_rows :]])
