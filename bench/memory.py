@@ -75,15 +75,24 @@ class Peak:
 
 def _workers() -> list[Path]:
     """Processes that descend from this one and run PySpark's daemon."""
+    return [process for process in descendants() if is_worker(process)]
+
+
+def is_worker(process: Path) -> bool:
+    with contextlib.suppress(OSError):
+        command = (process / "cmdline").read_bytes()
+        return b"pyspark" in command and b"daemon" in command
+    return False
+
+
+def descendants() -> list[Path]:
+    """Processes that descend from this one."""
     parents: dict[int, int] = {}
-    found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"pyspark" in (process / "cmdline").read_bytes() and b"daemon" in (process / "cmdline").read_bytes():
-                found.append(process)
     own = int(Path("/proc/self").resolve().name)
-    return [process for process in found if _descends(int(process.name), own, parents)]
+    return [Path(f"/proc/{process}") for process in parents if _descends(process, own, parents)]
 
 
 def _descends(process: int, ancestor: int, parents: dict[int, int]) -> bool:

@@ -24,6 +24,7 @@ from windowpane.core.runner import BatchResult
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, unpack_frames
 from windowpane.spark.merge_stage import REPORT, Shard
+from windowpane.spark.overflow import OVERFLOW, Overflow, parts_in
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -109,8 +110,15 @@ class StagedRunner:
             for shard, portions in enumerate(self._stages.route_portions([portion], home))
         ]  # fmt: skip
 
-    def _result(self, outputs: list[tuple[str, bytes]]) -> BatchResult:
+    def use_overflow(self, overflow: Overflow) -> None:
+        """Let shards write large output to files."""
+        self._stages = replace(self._stages, overflow=overflow)
+
+    def _result(self, given: list[tuple[str, bytes]]) -> BatchResult:
         counts, frames = Accounting(), list[Frame]()
+        outputs = [(kind, payload) for kind, payload in given if kind != OVERFLOW]
+        for _, payload in (each for each in given if each[0] == OVERFLOW):
+            outputs += [(kind, part.read().to_pybytes()) for kind, part in parts_in(payload)]
         self.reports = [ShardReport.unpack(payload)[0] for kind, payload in outputs if kind == REPORT]
         for _, payload in outputs:
             found, its_counts, _ = unpack_frames(payload)

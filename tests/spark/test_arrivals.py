@@ -15,13 +15,14 @@ from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Frame, Rows
+from windowpane.core.frames import Emissions, Frame, Rows
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.state import EntryMap
+from windowpane.core.wire import unpack_frames
 from windowpane.scan.file_boundaries import by_place
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.fold_stage import CLOCK, FoldStage
-from windowpane.spark.merge_stage import Shard
+from windowpane.spark.merge_stage import RESULTS, Shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.testing import Harness
@@ -86,9 +87,9 @@ def test_rows_folded_by_tasks_stand_in_the_order_of_tasks_and_after_older_state(
     for payloads in (old, new):
         Shard(stages, entries).run(payloads)
         entries = EntryMap(entries.merged())
-    last = Shard(stages, entries)
-    last.end(9)
-    (emitted,) = [frame.batch for frame in last._given if hasattr(frame, "batch")]
+    (frame,) = [unpack_frames(payload)[0][0] for kind, payload in Shard(stages, entries).end(9) if kind == RESULTS]
+    assert isinstance(frame, Emissions)
+    emitted = frame.batch
     assert [emitted.column(f"_a{index}")[0].as_py() for index in range(3)] == [1, 6, [1, 2, 3, 4, 5, 6]]
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import Job, Outcome, Query, assert_same, in_harness, run_together
-from windowpane.spark.gathering import Gathering
+from windowpane.spark import overflow
 
 pytestmark = pytest.mark.spark
 
@@ -112,10 +112,10 @@ def test_static_join(spark: SparkSession, tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tumbling", "top", "rows"])
-def test_results_too_big_for_the_driver_stay_in_the_cluster(
+def test_results_too_big_for_the_driver_go_through_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(Gathering, "driver_bytes", 1)
+    monkeypatch.setattr(overflow, "DRIVER_BYTES", 1)
     query = Query(QUERIES[name], {"s": SCHEMA}, LAG)
     job = Job(tmp_path, query).feed_all(BATCHES)
     assert_same(job.run(spark, drain=True), in_harness(query, BATCHES, drain=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windowpane.checkpoint.transform import Checkpoint
 
-OURS = ("finished.json", "batch-size.json", "spark", "ledger", "outbox", "reinject", "damaged", "plan.json")
+OURS = ("finished.json", "batch-size.json", "spark", "ledger", "outbox", "reinject", "damaged", "results", "plan.json")
 """In the order of removal: `plan.json` identifies a checkpoint, so a reset that is cut short can be repeated.
 
 `batch-size.json` is of earlier versions.

@@ -11,6 +11,7 @@ from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
 from windowpane.checkpoint.outbox_check import check_outbox
+from windowpane.checkpoint.overflow_folder import OverflowFolder
 from windowpane.checkpoint.plan_record import PlanFile, PlanRecord, check_reinjection, check_same_query, check_shards
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
@@ -58,6 +59,10 @@ class Checkpoint:
     @property
     def unreadable(self) -> UnreadableFiles:
         return UnreadableFiles(self.store.below("damaged"))
+
+    @property
+    def overflow(self) -> OverflowFolder:
+        return OverflowFolder(self.store)
 
     def outbox(self, sink: str) -> Outbox:
         """Undelivered side rows of a sink."""

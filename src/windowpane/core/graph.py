@@ -6,7 +6,7 @@ combines the messages of several inputs, and a frame goes to every consumer of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,20 +92,25 @@ class Graph:
 
     def feed(self, entry: str, frames: Iterable[Frame]) -> list[Given]:
         """What leaves the graph when frames enter it. Each goes all the way before the next one is taken."""
-        given: list[Given] = []
-        for frame in frames:
-            self._deliver(entry, frame, given)
-        return given
+        return list(self.flow(entry, frames))
 
-    def _deliver(self, source: str, frame: Frame, given: list[Given]) -> None:
+    def flow(self, entry: str, frames: Iterable[Frame]) -> Iterator[Given]:
+        """The same one by one, so that nobody holds all of it: operators may give their frames one by one, too.
+
+        The caller must take all of them before the graph is used again.
+        """
+        for frame in frames:
+            yield from self._delivered(entry, frame)
+
+    def _delivered(self, source: str, frame: Frame) -> Iterator[Given]:
         consumers = self._consumers.get((source, SIDE if isinstance(frame, SideRows) else OUT))
         if consumers is None:
-            given.append(Given(source, frame))
+            yield Given(source, frame)
             return
         for node, port in consumers:
             for arriving in self._arriving(node, port, source, frame):
                 for made in node.operator.on_input(port, arriving):
-                    self._deliver(node.name, made, given)
+                    yield from self._delivered(node.name, made)
 
     def _arriving(self, node: Node, port: str, source: str, frame: Frame) -> Sequence[Frame]:
         junction = self._junctions.get(node.name)

@@ -86,6 +86,7 @@ class TransformStart:
             ticks=self.record.ticks,
             identified=identified,
             cache_bytes=self.config.options.state_cache_bytes,
+            overflow=self.checkpoint.overflow.make(),
         )
 
     def _runner(

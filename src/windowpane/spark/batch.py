@@ -44,7 +44,7 @@ class BatchRunner:
 
     @cached_property
     def _gathering(self) -> Gathering:
-        return Gathering(self.spark, self.results)
+        return Gathering(self.spark, self.results, self.checkpoint.overflow.clear)
 
     def _send_context(self, batch_id: int, before: Entry | None) -> None:
         """Send the batch's timestamp and the watermark for late rows to the tasks, before any of them starts."""

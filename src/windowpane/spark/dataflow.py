@@ -22,6 +22,7 @@ from windowpane.spark.fold_stage import CLOCK, PACKED, FoldStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.merge_stage import OUTPUT, MergeStage
 from windowpane.spark.outputs import ResultFrame, crossing_schema
+from windowpane.spark.overflow import Overflow
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -60,11 +61,12 @@ def build_dataflow(
     ticks: bool,
     identified: bool = False,
     cache_bytes: int = 0,
+    overflow: str | None = None,
 ) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before.
 
     `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
-    `cache_bytes`: how much of the state each executor caches on its disk.
+    `cache_bytes`: how much of the state each executor caches on its disk. `overflow`: a folder for large results.
     """
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     fits = plan.scan is not None and plan.scan.holds_in(SessionFacts.of(settings))
@@ -86,7 +88,8 @@ def build_dataflow(
     if ticks:
         folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
     results = ResultFrame.over(plan.stages.result, plan.plan_id, crossing_schema(emitted), identified=identified)
-    stages = replace(stages, result_columns=tuple(results.schema.names))
+    columns = tuple(results.schema.names)
+    stages = replace(stages, result_columns=columns, overflow=Overflow.of(overflow, shards))
     packed = folded.groupBy("shard").transformWithState(MergeStage(stages, cache_bytes), OUTPUT, "Append", "None")
     return Dataflow(packed, stages, results)
 

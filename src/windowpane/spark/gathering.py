@@ -1,64 +1,51 @@
-"""The output of the merge stage in one micro-batch, on the driver or in the cluster.
+"""The output of the merge stage in one micro-batch.
 
 Results are small next to the rows that they summarize. Their payloads therefore come to the driver with the reports of
-the shards, in the one job that the batch needs anyway. If a payload is too big for that, everything stays cached in the
-cluster.
+the shards, in the one job that the batch needs anyway. Large ones stay in files (`overflow.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.core.aggregation import empty_batch
+from windowpane.core.blob import Blob
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.merge_stage import REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame
-
-DRIVER_BYTES = 16 * 1024 * 1024
-"""The largest payload that comes to the driver; a shard has one for its results, and few for its side rows."""
-
-
-class Gathered(Protocol):
-    """A micro-batch's output."""
-
-    @property
-    def reports(self) -> Sequence[bytes]:
-        """Payloads of all shards' reports."""
-
-    def emissions(self) -> DataFrame:
-        """Results of the operators, as `ResultFrame` takes them."""
-
-    def table(self) -> pa.Table | None:
-        """The query's results in Arrow; None if Spark must compute them."""
-
-    def side(self) -> Iterator[pa.RecordBatch]:
-        """Side rows."""
-
-    def release(self) -> None:
-        """Free what it holds. It is not used afterwards."""
+from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
 
 
 @dataclass(frozen=True)
-class OnDriver:
-    """Payloads in this process."""
+class Gathered:
+    """A micro-batch's output: payloads in this process, and places of payloads in files."""
 
     spark: SparkSession
     frame: ResultFrame
     reports: Sequence[bytes]
     results: Sequence[bytes]
     side_rows: Sequence[bytes]
+    large_results: Sequence[Part]
+    large_side_rows: Sequence[Part]
+    remove_files: Callable[[], None]
 
     def emissions(self) -> DataFrame:
-        return self.spark.createDataFrame(self._emitted(), self.frame.unpacked_schema)
+        """Results of the operators, as `ResultFrame` takes them."""
+        small = self.spark.createDataFrame(self._emitted(), self.frame.unpacked_schema)
+        if not self.large_results:
+            return small
+        parts = self.spark.createDataFrame(parts_table(self.large_results))
+        large = parts.mapInArrow(self.frame.unpack.run_parts, self.frame.unpacked_schema)
+        return small.unionAll(large) if self.results else large
 
     def table(self) -> pa.Table | None:
-        return self.frame.plain(self._emitted()) if self.frame.is_plain else None
+        """The query's results in Arrow; None if Spark must compute them, or they are in files."""
+        return self.frame.plain(self._emitted()) if self.frame.is_plain and not self.large_results else None
 
     def _emitted(self) -> pa.Table:
         unpack = self.frame.unpack
@@ -67,62 +54,38 @@ class OnDriver:
         return pa.Table.from_batches(batches or [empty_batch(unpack.identified_schema)], unpack.identified_schema)
 
     def side(self) -> Iterator[pa.RecordBatch]:
-        return (frame.batch for frame in _frames(self.side_rows) if isinstance(frame, SideRows))
+        """Side rows."""
+        large = (part.read() for part in self.large_side_rows)
+        for payloads in (self.side_rows, large):
+            yield from (frame.batch for frame in _frames(payloads) if isinstance(frame, SideRows))
 
     def release(self) -> None:
-        pass
+        """Remove the files. It is not used afterwards."""
+        if self.large_results or self.large_side_rows:
+            self.remove_files()
 
 
-@dataclass(frozen=True)
-class InCluster:
-    """Payloads where they were made, cached."""
-
-    packed: DataFrame
-    frame: ResultFrame
-    reports: Sequence[bytes]
-
-    def emissions(self) -> DataFrame:
-        return self.frame.unpacked(self.packed)
-
-    def table(self) -> pa.Table | None:
-        return None
-
-    def side(self) -> Iterator[pa.RecordBatch]:
-        payloads = self.packed.where(f"kind = '{SIDE}'").select("payload").toLocalIterator()
-        return (
-            frame.batch for row in payloads for frame in _frames([bytes(row["payload"])]) if isinstance(frame, SideRows)
-        )
-
-    def release(self) -> None:
-        self.packed.unpersist()
-
-
-def _frames(payloads: Iterable[bytes]) -> list[object]:
-    return [frame for payload in payloads for frame in unpack_frames(payload)[0]]
+def _frames(payloads: Iterable[Blob]) -> Iterator[object]:
+    return (frame for payload in payloads for frame in unpack_frames(payload)[0])
 
 
 class Gathering:
-    """Runs the job of each micro-batch. Remembers when payloads were too big, and then does not try again."""
+    """Runs the job of each micro-batch."""
 
-    driver_bytes = DRIVER_BYTES
-
-    def __init__(self, spark: SparkSession, frame: ResultFrame) -> None:
-        self._spark, self._frame = spark, frame
-        self._in_cluster = False
+    def __init__(self, spark: SparkSession, frame: ResultFrame, remove_files: Callable[[], None]) -> None:
+        self._spark, self._frame, self._remove_files = spark, frame, remove_files
 
     def gather(self, packed: DataFrame) -> Gathered:
         """The output of a micro-batch; after this its state is committed."""
-        if not self._in_cluster:
-            fits = f"CASE WHEN kind = '{REPORT}' OR length(payload) <= {self.driver_bytes} THEN payload END AS payload"
-            rows = [(row["kind"], row["payload"]) for row in packed.selectExpr("kind", fits).collect()]
-            if all(payload is not None for _, payload in rows):
-                by_kind = {
-                    kind: [bytes(payload) for its, payload in rows if its == kind] for kind in (REPORT, RESULTS, SIDE)
-                }
-                return OnDriver(
-                    self._spark, self._frame, reports=by_kind[REPORT], results=by_kind[RESULTS], side_rows=by_kind[SIDE]
-                )
-        self._in_cluster = True
-        packed = packed.persist()
-        reports = packed.where(f"kind = '{REPORT}'").select("payload").collect()
-        return InCluster(packed, self._frame, [bytes(row["payload"]) for row in reports])
+        rows = [(row["kind"], bytes(row["payload"])) for row in packed.select("kind", "payload").collect()]
+
+        def small(kind: str) -> list[bytes]:
+            return [payload for its, payload in rows if its == kind]
+
+        def large(kind: str) -> list[Part]:
+            return [part for payload in small(OVERFLOW) for its, part in parts_in(payload) if its == kind]
+
+        return Gathered(
+            self._spark, self._frame, small(REPORT), small(RESULTS), small(SIDE), large(RESULTS), large(SIDE),
+            self._remove_files,
+        )  # fmt: skip

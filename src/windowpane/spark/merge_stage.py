@@ -17,6 +17,7 @@ from windowpane.core.operators.base import Holding
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import FoldedRows, pack_frames
 from windowpane.spark.entries import StoredEntries
+from windowpane.spark.overflow import Outlet, in_payloads
 from windowpane.spark.piece_cache import worker_cache
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import Stages
@@ -65,7 +66,7 @@ class Shard:
         self._result_columns, self._arrival_states = stages.result_columns, stages.arrival_states
         self._entries = entries
         self._graph.load(entries)
-        self._given: list[Frame] = []
+        self._outlet, self._results, self._side = Outlet(stages.overflow), 0, Counter[str]()
         self._counts, self._clock_us, self._tallies = Accounting(), 0, Counter[str]()
 
     def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
@@ -86,15 +87,11 @@ class Shard:
 
     def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
         """The report, results and side rows. `spent`: more tallies."""
-        results = [frame for frame in self._given if isinstance(frame, Emissions) and frame.batch.num_rows]
-        side_rows = [frame for frame in self._given if isinstance(frame, SideRows) and frame.batch.num_rows]
         report = ShardReport.of(
-            self._graph, self._clock_us, state_bytes=self._entries.size(), side=_by_kind(side_rows),
-            results=sum(frame.batch.num_rows for frame in results), tallies={**self._tallies, **spent},
+            self._graph, self._clock_us, state_bytes=self._entries.size(), side=self._side, results=self._results,
+            tallies={**self._tallies, **spent},
         )  # fmt: skip
-        outputs = [(REPORT, report.pack(self._counts))]
-        outputs += [(RESULTS, pack_frames([self._crossing(frame)], Accounting())) for frame in results]
-        return outputs + [(SIDE, pack_frames([frame], Accounting())) for frame in side_rows]
+        return [(REPORT, report.pack(self._counts)), *self._outlet.rows()]
 
     def holdings(self) -> list[tuple[str, Holding]]:
         """What the operators keep, each with the operator's name."""
@@ -114,18 +111,24 @@ class Shard:
         return beginning + numbered(sent, numbers, self._arrival_states), folded, clock_us, tallies
 
     def _finish(self, frames: list[Frame]) -> None:
-        self._given = [given.frame for given in self._graph.feed(self._entry, frames)]
+        for given in self._graph.flow(self._entry, frames):
+            self._put(given.frame)
         self._counts = sum(self._graph.take_counts().values(), self._counts)
         self._graph.save(self._entries)
+
+    def _put(self, frame: Frame) -> None:
+        """Pack a frame as soon as it is given, so that not all results of a large window are in memory."""
+        match frame:
+            case Emissions():
+                self._results += frame.batch.num_rows
+                for batch in in_payloads(self._crossing(frame).batch):
+                    self._outlet.put(RESULTS, pack_frames([Emissions(batch)], Accounting()))
+            case SideRows():
+                for kind in frame.batch.column("kind").value_counts().to_pylist():
+                    self._side[kind["values"]] += kind["counts"]
+                for batch in in_payloads(frame.batch):
+                    self._outlet.put(SIDE, pack_frames([SideRows(batch)], Accounting()))
 
     def _crossing(self, frame: Emissions) -> Emissions:
         """Without the columns that nothing behind the merge stage uses."""
         return frame if self._result_columns is None else Emissions(frame.batch.select(list(self._result_columns)))
-
-
-def _by_kind(frames: list[SideRows]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for frame in frames:
-        for item in frame.batch.column("kind").value_counts().to_pylist():
-            counts[item["values"]] = counts.get(item["values"], 0) + item["counts"]
-    return counts

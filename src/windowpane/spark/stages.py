@@ -18,6 +18,7 @@ from windowpane.core.graph import Graph
 from windowpane.core.hashing import shard_of
 from windowpane.core.numbering import Portion
 from windowpane.core.rows import flags, select, take
+from windowpane.spark.overflow import NO_OVERFLOW, Overflow
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Stages:
     """Columns of the results that leave the merge stage; None for all."""
     arrival_states: tuple[str, ...] = ()
     """State columns of partial accumulators that contain arrival numbers."""
+    overflow: Overflow = NO_OVERFLOW
+    """Where large results go."""
     ordered: bool = True
     """Results depend on the order of rows, so that rows are numbered in the order of their files."""
 

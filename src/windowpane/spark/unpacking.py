@@ -1,4 +1,4 @@
-"""Packed results and side rows to rows, in the workers. Imports the core alone."""
+"""Packed results and side rows to rows, in the workers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from windowpane.core.rows import int64s
 from windowpane.core.shortening import shortened
 from windowpane.core.window_id import window_ids
 from windowpane.core.wire import unpack_frames
+from windowpane.spark.overflow import Part
 
 IDENTITY = "_window_id"
 SIDE_TEXT = "_side_text"
@@ -34,6 +35,14 @@ class Unpack:
         for batch in batches:
             for payload in batch.column("payload"):
                 for frame in unpack_frames(payload.as_py())[0]:
+                    assert isinstance(frame, Emissions)
+                    yield self.identified(frame.batch)
+
+    def run_parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same for payloads in files, of `parts_table`."""
+        for batch in batches:
+            for part in batch.to_pylist():
+                for frame in unpack_frames(Part(**part).read())[0]:
                     assert isinstance(frame, Emissions)
                     yield self.identified(frame.batch)
 
