@@ -1,9 +1,10 @@
-"""Files and folders that survive a power failure."""
+"""Files and folders that survive a power failure, with the mode of the folder that they are in."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 
@@ -35,3 +36,12 @@ def sync_folder(folder: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def tighten_mode(path: Path) -> None:
+    """Take from a file or folder what the folder it is in does not allow. Links, and what others own, stay as is."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        mode = path.lstat().st_mode
+        allowed = ~0o777 | path.parent.stat().st_mode & (0o777 if stat.S_ISDIR(mode) else 0o666)
+        if mode & ~allowed and not stat.S_ISLNK(mode):
+            path.chmod(stat.S_IMODE(mode & allowed))

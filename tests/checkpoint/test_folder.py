@@ -31,6 +31,23 @@ def test_modes_are_those_of_the_root(store: FolderStore, tmp_path: Path) -> None
     }  # fmt: skip
 
 
+def test_open_files_are_tightened_and_nothing_is_widened(store: FolderStore, tmp_path: Path) -> None:
+    wanted = {"q": 0o750, "spark": 0o750, "0": 0o640, "deep": 0o700, "mine": 0o600, "1.sst": 0o600}
+    before = wanted | {"q": 0o755, "spark": 0o777, "0": 0o664}
+    (tmp_path / "elsewhere").touch(0o644)
+    for name in ("q/spark/0", "q/spark/deep/1.sst", "q/mine"):
+        store.replace(name, b"")
+    for path in sorted((tmp_path / "state").rglob("*"), reverse=True):
+        path.chmod(before[path.name])
+    (tmp_path / "state" / "q" / "link").symlink_to(tmp_path / "elsewhere")
+    store.below("q").tighten()
+    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in (tmp_path / "state").rglob("*")}
+    assert modes == wanted | {"link": 0o777}
+    assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o644
+    store.below("absent").tighten()
+    assert not store.exists("absent")
+
+
 def test_unfinished_writes_are_no_objects_and_are_swept(store: FolderStore, tmp_path: Path) -> None:
     for name in (".plan.json.17.tmp", ".plan.json.17-4.tmp", ".notes.tmp"):
         (tmp_path / "state" / name).write_bytes(b"half")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,36 @@ def test_checkpoints_keep_each_other_s_files(spark: SparkSession, tmp_path: Path
     assert counted(shared / "results") == 2 * (31 + 10 + 5)
     assert sum(json.loads(line)["kind"] == "late" for line in lines(shared / "dlq")) == 3
     assert not [path.name for folder in shared.iterdir() for path in folder.iterdir() if path.name.startswith("_")]
+
+
+def modes(folder: Path) -> dict[str, int]:
+    found = {str(path.relative_to(folder)): path.stat().st_mode for path in [folder, *folder.rglob("*")]}
+    return {name: mode for name, mode in found.items() if mode & 0o777 != (0o700 if stat.S_ISDIR(mode) else 0o600)}
+
+
+def test_only_the_owner_may_read_the_checkpoint_and_all_may_read_the_output(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's logs, state and checksums included, also after a restart on a checkpoint that others could read."""
+    tmp_path.chmod(0o755)
+    routes = {"late": {"sink": "dlq"}, "error": {"sink": "reinject", "then": "dlq", "include_original": True}}
+    job = Job(tmp_path / "a job", replace(COUNTS, transform={"side_output": routes}))
+    state = job.folder / "state"
+    for number in range(2):
+        for path in state.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        late: list[dict[str, Any]] = [{"ts": 0, "k": "late", "v": 1}, {"ts": None, "k": "no time", "v": 1}]
+        job.feed_all([rows(1000 * number + at, 9) + late for at in (100, 200, 300, 400)])
+        run(spark, job)
+        assert modes(state) == {}
+    written = {"/".join(path.relative_to(state).parts[2:4]) for path in state.glob("q/spark/*/*")}
+    names = [path.name for path in state.rglob("*")]
+    assert written >= {"offsets/0", "offsets/7", "commits/7", "sources/0", "state/0"}
+    assert any(name.endswith((".changelog", ".zip")) for name in names)
+    assert any(name.endswith(".crc") for name in names)
+    output = [path for path in (tmp_path / "shared").rglob("*") if not path.name.startswith(".")]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in output if path.is_file()} == {0o644}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in output if path.is_dir()} == {0o755}
 
 
 def test_everything_but_sparks_own_files_goes_through_the_store(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from windowpane.checkpoint.store import corrupt, unwritable
-from windowpane.durable import make_folder, sync_folder, write_synced
+from windowpane.durable import make_folder, sync_folder, tighten_mode, write_synced
 
 _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
 """Names of unfinished writes, with the process and the thread that write them."""
@@ -35,6 +35,15 @@ class FolderStore:
             self._root.mkdir(parents=True, exist_ok=True)
             if mode is not None:
                 self._root.chmod(mode)
+
+    def tighten(self) -> None:
+        """Take from everything below the root, and from the root, what the folder it is in does not allow."""
+        with _changing(self._root):
+            if self._root.is_dir() and not self._root.is_symlink():
+                tighten_mode(self._root)
+                for folder, folders, files in os.walk(self._root):
+                    for name in folders + files:
+                        tighten_mode(Path(folder, name))
 
     def address(self, name: str = "") -> str:
         return str(self._root / name)

@@ -20,11 +20,15 @@ def pipeline_store(config: PipelineConfig) -> Store:
 def prepare_store(config: PipelineConfig) -> None:
     """Create the folder of the checkpoint with the permissions that `options.umask` leaves.
 
-    A folder that contains the pipeline's file keeps its own permissions.
+    A folder that contains the pipeline's file keeps its own permissions. The folders of transforms, which
+    earlier versions or another `umask` may have left open to others, are made as private.
     """
     folder, mode = _folder(config), 0o777 & ~int(config.options.umask, 8)
     is_shared = config.base_dir.resolve().is_relative_to(folder.resolve())
-    FolderStore(folder).make_root(None if is_shared else mode)
+    root = FolderStore(folder)
+    root.make_root(None if is_shared else mode)
+    for transform in config.transforms:
+        root.below(transform).tighten()
 
 
 def log_file(config: PipelineConfig) -> Path:

@@ -75,7 +75,7 @@ class RunningTransform:
             self._trigger = trigger
             if self._reading != self._built:
                 self.dataflow, self._built = self.build(self._reading), self._reading
-            prepare_session(self.runner.spark, self.dataflow.stages.shards)
+            prepare_session(self.runner.spark, self.dataflow.stages.shards, self.checkpoint.spark)
             last = self.checkpoint.log.last_committed()
             skips = any(reason != GONE for reason in self.checkpoint.unreadable.of(last + 1).values())
             self._alone = last + 1 if skips or self._reading != EXACTLY else None
