@@ -46,7 +46,7 @@ class Aggregator:
     """All calls of one query over one input schema. Stateless: state is what goes in and comes out."""
 
     def __init__(self, calls: Sequence[Call], keys: Sequence[str], schema: pa.Schema) -> None:
-        self.keys = tuple(keys)
+        self.keys, self._schema = tuple(keys), schema
         self._bound = [_bind(call, schema) for call in calls]
         self._state_fields = [schema.field(key) for key in keys] + [
             pa.field(name, kind)
@@ -83,6 +83,11 @@ class Aggregator:
         for bound in self._bound:
             arrays += _update(bound, rows, groups)
         return pa.RecordBatch.from_arrays(arrays, schema=self.state_schema(leading))
+
+    def without_rows(self, heads: Sequence[pa.Array], leading: Sequence[str]) -> pa.RecordBatch:
+        """States of groups that have no rows; `heads` as for `fold_groups`."""
+        none = Groups(np.zeros(0, np.int64), len(heads[0]))
+        return self.fold_groups(empty_batch(self._schema), none, heads, leading)
 
     def merge(self, states: Sequence[pa.RecordBatch], leading: Sequence[str] = ()) -> pa.RecordBatch:
         """States to states: rows that agree in `leading` and the keys become one."""

@@ -6,13 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.hashing import UInt64s
+from windowpane.core.rows import take
 from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Content, Piece, Run, Runs
 from windowpane.core.segments import DIGEST
 from windowpane.core.state import HEADER, StateEntries
+
+Int64s = npt.NDArray[np.int64]
 
 _BATCH = "run"
 _UNSORTED = "-"
@@ -44,6 +49,17 @@ class Panes:
         if pane not in self._panes:
             self._panes[pane] = Runs(self._content, self._read)
         self._panes[pane].append(delta)
+
+    def append_by(self, panes: Int64s, rows: pa.RecordBatch) -> None:
+        """Append each row to its pane."""
+        if not rows.num_rows:
+            return
+        if (panes != panes[0]).any():
+            order = np.argsort(panes, kind="stable")
+            panes, rows = panes[order], take(rows, order)
+        bounds = np.flatnonzero(np.concatenate([[True], panes[1:] != panes[:-1], [True]])).tolist()
+        for low, high in pairwise(bounds):
+            self.append(int(panes[low]), rows.slice(low, high - low))
 
     def state(self, pane: int) -> pa.RecordBatch | None:
         """All of a pane; None if no row of it is needed."""

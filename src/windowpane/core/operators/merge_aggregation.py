@@ -86,13 +86,8 @@ class MergeAggregation(Operator):
         merged = self._aggregator.merge(self._incoming, [c.PANE])
         self._incoming = []
         panes = int64s(merged, c.PANE)
-        order = np.argsort(panes, kind="stable")
-        merged, panes = take(merged, order), panes[order]
-        bounds = np.flatnonzero(np.concatenate([[True], panes[1:] != panes[:-1], [True]]))
-        content = merged.drop_columns([c.PANE])
-        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            self._states.touch(int(panes[low]))
-            self._panes.append(int(panes[low]), content.slice(low, high - low))
+        self._states.touch(int(panes.min()))
+        self._panes.append_by(panes, merged.drop_columns([c.PANE]))
         if self._updates:
             self._note_changes(merged, panes)
 

@@ -5,6 +5,7 @@ It also decides on rows that are late unless an open session takes them in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,16 +20,14 @@ from windowpane.core.frames import BatchEnd, ControlSignal, Frame, MaybeLateRows
 from windowpane.core.groups import Groups
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit, result_schema
-from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member, fold_sessions
-from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.state import Header
-from windowpane.core.windows.session import Segments, merged_sessions
+from windowpane.core.operators.session_parts import BOOKED, Joined, SessionParts
+from windowpane.core.operators.sessions import SessionPlan, fold_sessions
+from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.state import Header, StateEntries
+from windowpane.core.windows.session import Segments
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-BOOKED = [*LEADING, c.EPOCH, c.PENDING]
-"""Leading columns of an open session: bounds, emissions so far, and whether an update is pending."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +37,16 @@ class _Judged:
 
 
 class MergeSessionAggregation(Operator):
-    """Sessions in, results out. State: one row per open session."""
+    """Sessions in, results out. State: parts of the open sessions, and what changed since the last updates."""
 
     def __init__(self, plan: SessionPlan, aggregator: Aggregator, emit_policy: EmitPolicy) -> None:
         super().__init__()
         self.plan, self._aggregator, self._policy = plan, aggregator, emit_policy
         self._incoming: list[pa.RecordBatch] = []
         self._maybe_late: list[pa.RecordBatch] = []
-        self._open: pa.RecordBatch | None = None
-        self._judged_us: int | None = None
-        """The watermark before the current micro-batch."""
+        self._parts = SessionParts(plan, aggregator)
+        self._changed = RowBuffer()
+        """Bounds and groups of parts that came since updates were last emitted."""
         self._last_update_us: int | None = None
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
@@ -61,96 +60,112 @@ class MergeSessionAggregation(Operator):
         self._maybe_late.append(frame.batch)
         return []
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        frames = self._take_in()
-        frames += self._close_for(self.watermark_us)
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
+        yield from self._take_in()
+        if self.watermark_us is not None:
+            yield from self._close_for(self.watermark_us)
+        self._parts.close(self.watermark_us)
         if self._policy.due(self.clock_us, self._last_update_us):
-            frames += self._emit_updates()
-        self._judged_us = self.watermark_us
-        return [*frames, frame]
+            yield from self._emit_updates()
+        yield frame
 
-    def on_end(self) -> list[Frame]:
-        frames = self._take_in()
-        if self._open is not None:
-            frames += self._emit(self._open, final=True)
-        self._open = None
-        return [*frames, ControlSignal.END]
+    def on_end(self) -> Iterator[Frame]:
+        yield from self._take_in()
+        for parts in self._parts.all():
+            joined = self._parts.join(parts)
+            yield from self._emit(self._parts.merged(joined, np.ones(parts.num_rows, bool)), final=True)
+        self._parts.clear()
+        yield ControlSignal.END
 
     def open_count(self) -> int:
-        return 0 if self._open is None else int(self._open.num_rows)
+        return self._parts.count()
 
     def _take_in(self) -> list[Frame]:
-        """Join the micro-batch's sessions with the open ones; what no open session takes in and is closed is late."""
+        """Add the micro-batch's sessions to the open ones. A row that is behind and joins none of these is late."""
+        fresh = concat(map(_unemitted, self._incoming))
         maybe_late = concat(self._maybe_late)
-        fresh = [*self._incoming, *([] if maybe_late is None else [self._each_alone(maybe_late)])]
         self._incoming, self._maybe_late = [], []
-        if not fresh:
-            return []
-        parts = ([] if self._open is None else [self._open]) + [_booked(batch) for batch in fresh]
-        whole = concat(parts)
+        frames: list[Frame] = []
+        if maybe_late is not None:
+            frames, accepted = self._judge(maybe_late, fresh)
+            fresh = accepted if fresh is None else concat([fresh, accepted])
+        if fresh is not None and fresh.num_rows:
+            self._parts.append(fresh)
+            if self._policy.updates:
+                self._changed.append(fresh.select([*BOOKED, *self.plan.key_names]))
+        return frames
+
+    def _judge(self, maybe_late: pa.RecordBatch, fresh: pa.RecordBatch | None) -> tuple[list[Frame], pa.RecordBatch]:
+        """Side rows for those that are late, and parts for those that are not."""
+        alone = self._each_alone(maybe_late)
+        others = [part for part in (self._parts.of_groups(alone), fresh) if part is not None]
+        whole = concat([*others, alone])
         assert whole is not None
-        start, last = int64s(whole, c.SESSION_START), int64s(whole, c.SESSION_LAST)
-        found = merged_sessions(self.plan.grouped(whole)[0], start, last, self.plan.gap_us)
-        merged = self._merge(whole, found)
-        too_late = self.plan.closed_for(found.last, self._judged_us)
-        self._open = select(merged, ~too_late)
-        if maybe_late is None:
-            return []
-        return self._late_rows(maybe_late, found, too_late)
-
-    def _each_alone(self, maybe_late: pa.RecordBatch) -> pa.RecordBatch:
-        """One session per row, so that each can be told apart after joining."""
-        ts = int64s(maybe_late, c.EVENT_TIME)
-        alone = Groups(np.arange(len(ts)), len(ts))
-        return fold_sessions(self._aggregator, maybe_late, Segments(alone, ts, ts))
-
-    def _merge(self, whole: pa.RecordBatch, found: Segments) -> pa.RecordBatch:
-        epochs, pending = np.zeros(found.groups.count, np.int64), np.zeros(found.groups.count, np.int64)
-        np.maximum.at(epochs, found.groups.ids, int64s(whole, c.EPOCH))
-        np.maximum.at(pending, found.groups.ids, int64s(whole, c.PENDING))
-        heads = [pa.array(column) for column in (found.first, found.last, epochs, pending)]
-        member = pa.array(any_member(found.groups))
-        heads += [whole.column(name).take(member) for name in self.plan.key_names]
-        return self._aggregator.merge_groups(whole, found.groups, heads, BOOKED)
-
-    def _late_rows(self, maybe_late: pa.RecordBatch, found: Segments, too_late: Bools) -> list[Frame]:
-        """Rows that may be late are the last elements of the joined batch, in their own order."""
-        sessions = found.groups.ids[len(found.groups.ids) - maybe_late.num_rows :]
-        late = too_late[sessions]
+        found = self._parts.join(whole).found
+        sessions = found.groups.ids[whole.num_rows - alone.num_rows :]
+        late = self.plan.closed_for(found.last[sessions], self._parts.judged_us)
         self.counts.late += int(late.sum())
         self.counts.aggregated += int((~late).sum())
+        # With the bounds of its session, a part cannot be taken for a closed one.
+        reaching = alone.set_column(1, alone.schema.field(1), pa.array(found.last[sessions]))
         if not late.any():
-            return []
+            return [], reaching
         missed = sessions[late]
         batch = side.side_batch(
-            "late", side.LATE_WINDOW, select(maybe_late, late), clock_us=self.clock_us, watermark_us=self._judged_us,
-            keys=self.plan.keys, window_start=found.first[missed], window_end=found.last[missed] + self.plan.gap_us,
+            "late", side.LATE_WINDOW, select(maybe_late, late), clock_us=self.clock_us,
+            watermark_us=self._parts.judged_us, keys=self.plan.keys,
+            window_start=found.first[missed], window_end=found.last[missed] + self.plan.gap_us,
         )  # fmt: skip
-        return [SideRows(batch)]
+        return [SideRows(batch)], select(reaching, ~late)
 
-    def _close_for(self, watermark_us: int | None) -> list[Frame]:
-        if self._open is None:
-            return []
-        closed = self.plan.closed_for(int64s(self._open, c.SESSION_LAST), watermark_us)
-        if not closed.any():
-            return []
-        done = select(self._open, closed)
-        self._open = select(self._open, ~closed)
-        return self._emit(done, final=True)
+    def _each_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """One part per row, so that each can be told apart after joining."""
+        ts = int64s(rows, c.EVENT_TIME)
+        alone = Groups(np.arange(len(ts)), len(ts))
+        return _unemitted(fold_sessions(self._aggregator, rows, Segments(alone, ts, ts)))
 
-    def _emit_updates(self) -> list[Frame]:
-        if self._open is None:
-            return []
-        pending = int64s(self._open, c.PENDING) == 1
-        if not pending.any():
-            return []
+    def _close_for(self, watermark_us: int) -> Iterator[Frame]:
+        """Emit the sessions that the watermark has closed since last time."""
+        for parts, others in self._parts.reached(watermark_us):
+            whole = parts if others is None else concat([parts, others])
+            assert whole is not None
+            joined = self._parts.join(whole)
+            reached = np.arange(whole.num_rows) < parts.num_rows
+            done = self.plan.closed_for(joined.found.last, watermark_us)[joined.found.groups.ids]
+            if (carried := reached & ~done).any():
+                self._parts.append(self._parts.merged(joined, carried))
+            if done.any():
+                yield from self._emit(self._parts.merged(joined, done), final=True)
+
+    def _emit_updates(self) -> Iterator[Frame]:
+        """Emit the open sessions that changed since the last updates."""
+        changed = self._changed.rows()
+        self._changed.replace(None)
+        if changed is None:
+            return
+        parts = self._parts.of_groups(changed)
+        sessions = None if parts is None else self._sessions_with(parts, changed)
+        if sessions is None or not sessions.num_rows:
+            return
         self._last_update_us = self.clock_us
-        frames = self._emit(select(self._open, pending), final=False)
-        booked = {c.EPOCH: int64s(self._open, c.EPOCH) + pending, c.PENDING: np.zeros(len(pending), np.int64)}
-        for name, values in booked.items():
-            index = self._open.schema.get_field_index(name)
-            self._open = self._open.set_column(index, self._open.schema.field(index), pa.array(values))
-        return frames
+        yield from self._emit(sessions, final=False)
+        self._parts.append(self._emitted(sessions))
+
+    def _sessions_with(self, parts: pa.RecordBatch, changed: pa.RecordBatch) -> pa.RecordBatch:
+        """The sessions of these parts that contain a changed one."""
+        both = concat([parts.select(changed.schema.names), changed])
+        assert both is not None
+        found = self._parts.join(both).found
+        has_changed = np.zeros(found.groups.count, bool)
+        has_changed[found.groups.ids[parts.num_rows :]] = True
+        own = Segments(Groups(found.groups.ids[: parts.num_rows], found.groups.count), found.first, found.last)
+        return self._parts.merged(Joined(parts, own), has_changed[own.groups.ids])
+
+    def _emitted(self, sessions: pa.RecordBatch) -> pa.RecordBatch:
+        """Parts without rows, which say that these sessions have been emitted once more."""
+        heads = [sessions.column(name) for name in (c.SESSION_START, c.SESSION_LAST)]
+        heads += [pa.array(int64s(sessions, c.EPOCH) + 1), *(sessions.column(name) for name in self.plan.key_names)]
+        return self._aggregator.without_rows(heads, BOOKED)
 
     def _emit(self, sessions: pa.RecordBatch, *, final: bool) -> list[Frame]:
         order = np.lexsort((int64s(sessions, c.SESSION_START), int64s(sessions, c.SESSION_LAST)))
@@ -162,23 +177,44 @@ class MergeSessionAggregation(Operator):
         )  # fmt: skip
 
     def holdings(self) -> list[Holding]:
-        if self._open is None or not self._open.num_rows:
+        count, size, firsts, lasts = 0, 0, list[int](), list[int]()
+        for parts in self._parts.all():
+            found = self._parts.join(parts).found
+            count, size = count + found.groups.count, size + parts.nbytes
+            firsts.append(int(found.first.min()))
+            lasts.append(int(found.last.max()))
+        if not count:
             return []
-        first, last = int64s(self._open, LEADING[0]).min(), int64s(self._open, LEADING[1]).max()
-        end_us = int(last) + self.plan.gap_us
-        return [Holding("sessions", self._open.num_rows, self._open.nbytes, start_us=int(first), end_us=end_us)]
+        return [Holding("sessions", count, size, start_us=min(firsts), end_us=max(lasts) + self.plan.gap_us)]
 
     def header(self) -> Header:
-        scalars = _Judged(self._judged_us, self._last_update_us)
-        return Header.of(scalars, {} if self._open is None else {"open": self._open})
+        scalars = _Judged(self._parts.judged_us, self._last_update_us)
+        return Header.of(scalars, self._changed.tables("changed"))
 
     def load_header(self, header: Header) -> None:
         judged = header.read(_Judged)
-        self._judged_us, self._last_update_us = judged.judged_us, judged.last_update_us
-        self._open = header.tables.get("open")
+        self._parts.judged_us, self._last_update_us = judged.judged_us, judged.last_update_us
+        self._changed.replace(header.tables.get("changed"))
+
+    def save(self, entries: StateEntries) -> None:
+        super().save(entries)
+        self._parts.save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        header = self.read_header(entries)
+        self._parts.load(entries)
+        if "open" in header.tables:
+            self._take_up_older(header.tables["open"])
+
+    def _take_up_older(self, sessions: pa.RecordBatch) -> None:
+        """Older versions had all sessions in the header, with a mark on those that have changed."""
+        pending = int64s(sessions, c.PENDING) == 1
+        parts = sessions.drop_columns([c.PENDING])
+        self._parts.append(parts)
+        if self._policy.updates:
+            self._changed.append(select(parts, pending).select([*BOOKED, *self.plan.key_names]))
 
 
-def _booked(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """New sessions start at epoch 0 with a pending update."""
-    zeros, ones = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.int64)
-    return batch.add_column(2, c.EPOCH, pa.array(zeros)).add_column(3, c.PENDING, pa.array(ones))
+def _unemitted(sessions: pa.RecordBatch) -> pa.RecordBatch:
+    """New sessions as parts, with epoch 0."""
+    return sessions.add_column(2, c.EPOCH, pa.array(np.zeros(sessions.num_rows, np.int64)))

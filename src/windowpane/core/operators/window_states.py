@@ -31,7 +31,7 @@ class WindowStates:
         self._stacks = TwoStacks(aggregator.merge)
 
     def touch(self, pane: int) -> None:
-        """A pane has changed."""
+        """This pane has changed, and maybe later ones."""
         self._stacks.touch(pane)
 
     def in_parcels(self, keys: Int64s) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,145 @@
+"""The open sessions, in parts: what a micro-batch adds to a session is stored beside what is there, and joined later.
+
+Parts of one group that overlap belong to one session. They are joined when the watermark reaches one of them: it is
+closed with the others, or carried on, if one of the others is still open. Parts lie in panes by their last instant, so
+that those the watermark reaches are found without reading the rest.
+
+The bounds of a part may exceed its rows, never those of its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windowpane.core import columns as c
+from windowpane.core.aggregation import Aggregator
+from windowpane.core.groups import Groups
+from windowpane.core.hashing import hash_rows
+from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
+from windowpane.core.panes import Panes
+from windowpane.core.rows import concat, int64s, select
+from windowpane.core.runs import Content
+from windowpane.core.state import StateEntries
+from windowpane.core.windows.session import Segments, merged_sessions
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+BOOKED = [*LEADING, c.EPOCH]
+"""Leading columns of a part: bounds of the session as far as they are known, and emissions so far."""
+PANES_PER_GAP = 8
+SHORTEST_PANE_US = 1_000_000
+"""Panes are shorter only if the gap is."""
+COUNTED = 4096
+"""Sessions are counted exactly if they have no more parts than this."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Parts, and the sessions they are of: `found.groups.ids[i]` is the session of part i."""
+
+    parts: pa.RecordBatch
+    found: Segments
+
+
+class SessionParts:
+    """Parts of sessions, those that the watermark `judged_us` has not closed."""
+
+    def __init__(self, plan: SessionPlan, aggregator: Aggregator) -> None:
+        self._plan, self._aggregator = plan, aggregator
+        self.judged_us: int | None = None
+        """The watermark before the current micro-batch. Sessions that it has closed are gone."""
+        self._panes = Panes(Content(self._merge, tuple(plan.key_names), self._is_open))
+        self._width_us = max(plan.gap_us // PANES_PER_GAP, min(plan.gap_us, SHORTEST_PANE_US))
+
+    def append(self, parts: pa.RecordBatch) -> None:
+        self._panes.append_by(int64s(parts, c.SESSION_LAST) // self._width_us, parts)
+
+    def of_groups(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """All parts of the groups that occur in `rows`, maybe of some others too."""
+        return self._lookup(self._panes.starts(), rows)
+
+    def reached(self, watermark_us: int) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+        """Parts that a new watermark would close if they were alone, each time with the open parts of their groups."""
+        starts = self._panes.starts()
+        ending = [pane for pane in starts if self._closes(pane * self._width_us, watermark_us)]
+        going_on = [pane for pane in starts if not self._closes((pane + 1) * self._width_us - 1, watermark_us)]
+        for low, high in list(self._panes.ranges(ending)):
+            parts = concat(part for pane in ending if (part := self._panes.between(pane, low, high)) is not None)
+            if parts is not None:
+                parts = select(parts, self._plan.closed_for(int64s(parts, c.SESSION_LAST), watermark_us))
+            if parts is not None and parts.num_rows:
+                others = self._lookup(going_on, parts)
+                if others is not None:
+                    others = select(others, ~self._plan.closed_for(int64s(others, c.SESSION_LAST), watermark_us))
+                yield parts, others
+
+    def close(self, watermark_us: int | None) -> None:
+        """Forget the parts that the watermark has reached."""
+        self.judged_us = watermark_us
+        if watermark_us is not None:
+            for pane in self._panes.starts():
+                if self._closes((pane + 1) * self._width_us - 1, watermark_us):
+                    self._panes.drop(pane)
+
+    def all(self) -> Iterator[pa.RecordBatch]:
+        """All parts, those of a group at once."""
+        starts = self._panes.starts()
+        for low, high in self._panes.ranges(starts):
+            parts = concat(part for pane in starts if (part := self._panes.between(pane, low, high)) is not None)
+            if parts is not None:
+                yield parts
+
+    def clear(self) -> None:
+        self._panes.clear()
+
+    def count(self) -> int:
+        """Open sessions. With many of them, their parts, which may be more."""
+        rows = self._panes.rows(self._panes.starts())
+        return rows if rows > COUNTED else sum(self.join(parts).found.groups.count for parts in self.all())
+
+    def join(self, parts: pa.RecordBatch) -> Joined:
+        """Find the sessions of parts."""
+        start, last = int64s(parts, c.SESSION_START), int64s(parts, c.SESSION_LAST)
+        return Joined(parts, merged_sessions(self._plan.grouped(parts)[0], start, last, self._plan.gap_us))
+
+    def merged(self, joined: Joined, chosen: Bools) -> pa.RecordBatch:
+        """One part for each session that has chosen parts, of these alone, with the bounds of the session."""
+        rows = np.flatnonzero(chosen)
+        sessions, ids = np.unique(joined.found.groups.ids[rows], return_inverse=True)
+        parts, groups = select(joined.parts, chosen), Groups(ids, len(sessions))
+        epochs = np.zeros(groups.count, np.int64)
+        np.maximum.at(epochs, ids, int64s(parts, c.EPOCH))
+        heads = [pa.array(column) for column in (joined.found.first[sessions], joined.found.last[sessions], epochs)]
+        member = pa.array(any_member(groups))
+        heads += [parts.column(name).take(member) for name in self._plan.key_names]
+        return self._aggregator.merge_groups(parts, groups, heads, BOOKED)
+
+    def save(self, entries: StateEntries) -> None:
+        self._panes.save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        self._panes.load(entries)
+
+    def _lookup(self, panes: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        hashes = np.unique(hash_rows([rows.column(name) for name in self._plan.key_names], rows.num_rows))
+        return concat(part for pane in panes if (part := self._panes.lookup(pane, hashes)) is not None)
+
+    def _merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        parts = concat(batches)
+        assert parts is not None
+        joined = self.join(parts)
+        if joined.found.groups.count == parts.num_rows:
+            return parts
+        return self.merged(joined, np.ones(parts.num_rows, bool))
+
+    def _is_open(self, parts: pa.RecordBatch) -> Bools:
+        return ~self._plan.closed_for(int64s(parts, c.SESSION_LAST), self.judged_us)
+
+    def _closes(self, last_us: int, watermark_us: int) -> bool:
+        return bool(self._plan.closed_for(np.array([last_us]), watermark_us)[0])
