@@ -114,6 +114,12 @@ torture: setup ## Kill a pipeline KILLS times at random points, and compare its 
 	@if [ "$(SOURCE)" = kafka ]; then scripts/kafka-jars; fi
 	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
 
+GROUPS ?= 1000000
+.PHONY: torture-state
+torture-state: setup ## Kill a pipeline while it closes a window of GROUPS groups, its cache of state damaged all the time
+	@scripts/java
+	$(PYTHON) -m bench.torture_state --groups $(GROUPS) $(if $(SEED),--seed $(SEED))
+
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse \

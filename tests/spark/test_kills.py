@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.torture import compare, torture
+from bench.torture_state import torture_state
 
 pytestmark = pytest.mark.spark
 
@@ -23,3 +24,10 @@ def test_a_difference_would_be_seen() -> None:
     one, two = Counter({"a": 1, "b": 1}), Counter({"a": 2})
     assert compare({"x": one}, {"x": two}) == ["x: lost b", "x: doubled or wrong a"]
     assert compare({}, {"x": one}) == ["x: doubled or wrong a", "x: doubled or wrong b"]
+
+
+def test_kills_while_a_large_window_closes_and_the_cache_of_state_is_damaged(tmp_path: Path) -> None:
+    kills, damaged, wrong = torture_state(tmp_path, groups=1_000_000, seed=7)
+    assert kills == 3
+    assert damaged
+    assert not wrong
