@@ -1,4 +1,8 @@
-"""State of an older format (scalars beside the times, `_close` for `_emit`) is taken up, and the query goes on."""
+"""State of older formats is taken up, and the query goes on.
+
+The oldest has scalars beside the times, and `_close` for `_emit`. A later one has kept rows in headers, and lists no
+segments.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,27 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "state": ("SELECT sum(v) AS s FROM s GROUP BY statewindow(v > 60, v < 20) OVER (PARTITION BY k)", {}),
     "dedupe": ("SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), k", DEDUPE),
 }
-STORED: dict[str, Any] = json.loads(gzip.decompress((Path(__file__).parent / "older_state.json.gz").read_bytes()))
-"""By query: the state entries of two shards after four steps of `rows_of`, in base64."""
+OF_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sliding": QUERIES["sliding"],
+    "sliding partition": ("SELECT k, sum(v) AS s FROM s GROUP BY slidingwindow('ss', 5) OVER (PARTITION BY k)", {}),
+    "sliding rows": ("SELECT k, v FROM s GROUP BY slidingwindow('ss', 5, 3) OVER (WHEN v > 50)", {}),
+    "plain": ("SELECT k, v FROM s", {}),
+    "rows": QUERIES["rows"],
+    "hopping rows": ("SELECT k, median(v) AS m FROM s GROUP BY hoppingwindow('ss', 10, 5), k", {}),
+    "session rows": QUERIES["session rows"],
+    "count": QUERIES["count"],
+    "state": QUERIES["state"],
+}
+"""Those whose operators keep rows."""
+
+
+def _stored(name: str) -> dict[str, Any]:
+    """By query: the state entries of two shards after four steps of `rows_of`, in base64."""
+    found: dict[str, Any] = json.loads(gzip.decompress((Path(__file__).parent / name).read_bytes()))
+    return found
+
+
+OLDEST, ROWS_IN_HEADERS = _stored("older_state.json.gz"), _stored("older_rows.json.gz")
 STEPS_BEFORE, STEPS = 4, 8
 
 
@@ -50,11 +73,19 @@ def pushed(harness: Harness, steps: range) -> list[Any]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_goes_on_with_older_state(name: str) -> None:
-    sql, transform = QUERIES[name]
+    check_goes_on(*QUERIES[name], OLDEST[name])
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_rows_in_headers_are_taken_up(name: str) -> None:
+    check_goes_on(*OF_ROWS[name], ROWS_IN_HEADERS[name])
+
+
+def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "transform": transform, "now": 0}
     uninterrupted = staged(Layout(2), sql, **arguments)
     wanted = pushed(uninterrupted, range(STEPS))
-    harness, older = staged(Layout(2), sql, **arguments), STORED[name]
+    harness = staged(Layout(2), sql, **arguments)
     runner: Any = harness._runner
     runner.entries = [{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]
     runner.watermark_us, runner._buffered = older["watermark_us"], older["buffered"]

@@ -39,8 +39,11 @@ def take(batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
 
 
 def in_time_order(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows by (ts, arrival)."""
-    return take(batch, np.lexsort((int64s(batch, c.ARRIVAL), int64s(batch, c.EVENT_TIME))))
+    """Rows by (ts, arrival). Does not copy if they are in that order."""
+    ts, arrival = int64s(batch, c.EVENT_TIME), int64s(batch, c.ARRIVAL)
+    if ((ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (arrival[1:] >= arrival[:-1]))).all():
+        return batch
+    return take(batch, np.lexsort((arrival, ts)))
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:

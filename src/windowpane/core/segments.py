@@ -1,114 +1,122 @@
-"""Rows in segments: new rows are appended, old ones are dropped from the front, and each segment is written once.
-
-For windows that keep rows over many micro-batches. A micro-batch writes only the rows that it added.
-"""
+"""Where the content of segments is: in memory until it is saved, in entries of the operator's state afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import pyarrow as pa
 
 from windowpane.core import blob
-from windowpane.core.rows import concat, plain
-from windowpane.core.state import HEADER, StateEntries
+from windowpane.core.state import StateEntries
 
 DIGEST = "#"
 """Precedes the digest of the content in the name of an entry. The content under such a name never changes."""
-SEGMENT_ROWS = 50_000
-"""Rows are added to a segment until it has this many, so that small micro-batches do not leave many segments."""
+CACHED_SEGMENTS = 4
+"""So many segments that were read last stay in memory until the end of the micro-batch."""
+ROWS, SUMMARY = "rows", "summary"
 
 
 @dataclass
-class _Segment:
+class Segment:
+    """What is known of a segment without reading it."""
+
     number: int
-    rows: pa.RecordBatch
+    run: int
+    level: int
+    """Of its run: a merge makes one run of the next level from several of one level."""
+    count: int
+    begin_us: int
+    """The time of its first row."""
+    first_us: int
+    """Rows before this instant are dropped, or live in another segment."""
+    last_us: int
     dead: int = 0
-    """Rows at the front of the stored segment that are no longer needed."""
-    entry: str | None = None
-    """The name under which it is stored; None if it is not, or has changed since."""
-
-
-class SegmentedRows:
-    """Rows in one order; new ones come last, and those that come first are dropped first."""
-
-    def __init__(self) -> None:
-        self._segments: list[_Segment] = []
-        self._dropped: list[str] = []
-        self._next = 0
-        self._whole: pa.RecordBatch | None = None
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        self._whole, batch = None, plain(batch)
-        last = self._segments[-1] if self._segments else None
-        if last is not None and last.rows.num_rows < SEGMENT_ROWS:
-            whole = concat([last.rows, batch])
-            assert whole is not None
-            self._rewrite(last, whole)
-            return
-        self._segments.append(_Segment(self._next, batch))
-        self._next += 1
-
-    def rows(self) -> pa.RecordBatch | None:
-        """All rows as one batch; None when there are none."""
-        if self._whole is None:
-            self._whole = concat(segment.rows for segment in self._segments)
-        return self._whole
-
-    def drop_first(self, count: int) -> None:
-        """Drop this many rows from the front. A stored segment is written again when half of its rows are dead."""
-        if count and self._whole is not None:
-            self._whole = self._whole.slice(count) if count < self._whole.num_rows else None
-        while count and self._segments:
-            first = self._segments[0]
-            if count >= first.rows.num_rows:
-                count -= first.rows.num_rows
-                self._forget_entry(self._segments.pop(0))
-                continue
-            first.rows, first.dead = first.rows.slice(count), first.dead + count
-            if first.dead >= first.rows.num_rows or first.entry is None:
-                self._rewrite(first, first.rows)
-            return
-
-    def _rewrite(self, segment: _Segment, rows: pa.RecordBatch) -> None:
-        self._forget_entry(segment)
-        segment.rows, segment.dead, segment.entry = rows, 0, None
-
-    def _forget_entry(self, segment: _Segment) -> None:
-        if segment.entry is not None:
-            self._dropped.append(segment.entry)
-
-    def clear(self) -> None:
-        self.drop_first(len(self))
-
-    def __len__(self) -> int:
-        return sum(segment.rows.num_rows for segment in self._segments)
+    """How many rows are known to be before `first_us`."""
+    size: int = 0
+    """Bytes of its entry."""
+    name: str | None = None
+    """Of its entry; None: it is not stored."""
+    summary: str | None = None
+    """The entry of its summary, if that is stored."""
 
     @property
-    def dead(self) -> int:
-        """How many rows of the first entry to skip when it is loaded."""
-        return self._segments[0].dead if self._segments else 0
+    def is_whole(self) -> bool:
+        return self.first_us == self.begin_us
 
-    def save(self, entries: StateEntries) -> None:
-        """Write the segments that are new, and remove those that are gone."""
+
+class SegmentStore:
+    """The rows of segments, and what is derived from them, each read when it is asked for."""
+
+    def __init__(self, name: str, entries: StateEntries | None = None) -> None:
+        self._name, self._entries = name, entries
+        self._unsaved: dict[int, pa.RecordBatch] = {}
+        self._summaries: dict[int, pa.RecordBatch] = {}
+        self._cache: dict[int, pa.RecordBatch] = {}
+        self._dropped: list[str] = []
+
+    def put(self, number: int, rows: pa.RecordBatch) -> None:
+        self._unsaved[number] = rows
+
+    def at_hand(self, number: int) -> pa.RecordBatch | None:
+        """The rows of a segment, if they are in memory."""
+        return self._unsaved.get(number, self._cache.get(number))
+
+    def is_stored(self, segment: Segment) -> bool:
+        return segment.number not in self._unsaved
+
+    def read(self, segment: Segment) -> pa.RecordBatch:
+        """All rows of a segment, also dropped ones."""
+        found = self.at_hand(segment.number)
+        if found is None:
+            found = self._cache[segment.number] = self.entry(segment.name, ROWS)
+            if len(self._cache) > CACHED_SEGMENTS:
+                del self._cache[next(iter(self._cache))]
+        return found
+
+    def summary(self, segment: Segment) -> pa.RecordBatch | None:
+        """What `summarize` was given for a segment; None if nothing was."""
+        if segment.number in self._summaries:
+            return self._summaries[segment.number]
+        return None if segment.summary is None else self.entry(segment.summary, SUMMARY)
+
+    def summarize(self, segment: Segment, summary: pa.RecordBatch) -> None:
+        """Keep a summary of a segment, as long as the segment."""
+        self._summaries[segment.number] = summary
+
+    def entry(self, name: str | None, table: str) -> pa.RecordBatch:
+        assert self._entries is not None
+        assert name is not None
+        return blob.unpack(self._entries.read(name)).batches[table]
+
+    def forget(self, segment: Segment) -> None:
+        for held in (self._unsaved, self._summaries, self._cache):
+            held.pop(segment.number, None)
+        self.forget_entries(name for name in (segment.name, segment.summary) if name is not None)
+
+    def forget_entries(self, names: Iterable[str]) -> None:
+        self._dropped += names
+
+    @property
+    def unsaved_size(self) -> int:
+        return sum(rows.nbytes for rows in self._unsaved.values())
+
+    def save(self, segments: Iterable[Segment], entries: StateEntries) -> None:
+        """Write what is new, and remove what is gone."""
         for name in self._dropped:
             entries.remove(name)
-        for segment in self._segments:
-            if segment.entry is None:
-                data = blob.pack(blob.State({}, {"rows": segment.rows}))
-                segment.entry = f"{segment.number}{DIGEST}{blake2b(data, digest_size=16).hexdigest()}"
-                entries.write(segment.entry, data)
-        self._dropped = []
+        for segment in segments:
+            if segment.number in self._unsaved:
+                data = blob.pack(blob.State({}, {ROWS: self._unsaved[segment.number]}))
+                segment.name, segment.size = self._named(f"{segment.number}", data), len(data)
+                entries.write(segment.name, data)
+            if segment.number in self._summaries:
+                data = blob.pack(blob.State({}, {SUMMARY: self._summaries[segment.number]}))
+                segment.summary = self._named(f"{segment.number}s", data)
+                entries.write(segment.summary, data)
+        self._unsaved, self._summaries, self._cache, self._dropped = {}, {}, {}, []
+        self._entries = entries
 
-    def load(self, entries: StateEntries, dead: int) -> None:
-        found = {int(name.partition(DIGEST)[0]): name for name in entries.names() if name != HEADER}
-        self._segments = [
-            _Segment(number, blob.unpack(entries.read(name)).batches["rows"], entry=name)
-            for number, name in sorted(found.items())
-        ]
-        self._dropped, self._whole, self._next = [], None, max(found, default=-1) + 1
-        if dead:
-            self._segments[0].rows, self._segments[0].dead = self._segments[0].rows.slice(dead), dead
+    def _named(self, number: str, data: bytes) -> str:
+        return f"{self._name}.{number}{DIGEST}{blake2b(data, digest_size=16).hexdigest()}"

@@ -5,18 +5,17 @@ Rows are released before the watermark that covers them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-
-from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Frame, Progress, Rows, TriggerTimes, Watermark
-from windowpane.core.operators.base import Operator
-from windowpane.core.rows import RowBuffer, in_time_order, int64s, select
-from windowpane.core.state import Header
+from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.segmented_rows import SegmentedRows
+from windowpane.core.state import Header, StateEntries
 from windowpane.core.watermark import PartitionWatermark
+
+_ROWS, _TRIGGERS = "held", "held_triggers"
+"""Names, in the state, of what is held back."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,8 @@ class _Progress:
     maxima: dict[str, int]
     last_seen: dict[str, int]
     watermarks_emitted: int
+    held: int | None = None
+    """Rows that are held back. Older state has none of them in segments."""
 
 
 class EventtimeWatermark(Operator):
@@ -48,7 +49,8 @@ class EventtimeWatermark(Operator):
         self.tracker = PartitionWatermark(lag_us, tuple(streams), idle_timeout_us)
         self.ordered, self.data_driven = ordered, data_driven
         self.watermarks_emitted = 0
-        self._held, self._held_triggers = RowBuffer(), RowBuffer()
+        self._held, self._held_triggers = SegmentedRows(_ROWS), SegmentedRows(_TRIGGERS)
+        self._held_rows = 0
         self._asked_us: int | None = None
 
     def on_clock(self, frame: Clock) -> list[Frame]:
@@ -63,6 +65,7 @@ class EventtimeWatermark(Operator):
         if not self.ordered:
             return [frame]
         self._held.append(frame.batch)
+        self._held_rows += frame.batch.num_rows
         return []
 
     def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
@@ -75,50 +78,59 @@ class EventtimeWatermark(Operator):
         self._asked_us = frame.us if self._asked_us is None else max(frame.us, self._asked_us)
         return []
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
         target = self.tracker.advance(self.clock_us) if self.data_driven else self.watermark_us
         if self._asked_us is not None:
             target = self._asked_us if target is None else max(target, self._asked_us)
             self._asked_us = None
-        if target is None or (self.watermark_us is not None and target <= self.watermark_us):
-            return [frame]
-        self.watermark_us = self.tracker.watermark_us = target
-        self.watermarks_emitted += 1
-        return [*self._release(target), Watermark(target), frame]
+        if target is not None and (self.watermark_us is None or target > self.watermark_us):
+            self.watermark_us = self.tracker.watermark_us = target
+            self.watermarks_emitted += 1
+            yield from self._release(target)
+            yield Watermark(target)
+        yield frame
 
-    def on_end(self) -> list[Frame]:
-        return [*self._release(None), ControlSignal.END]
+    def on_end(self) -> Iterator[Frame]:
+        yield from self._release(None)
+        yield ControlSignal.END
 
     def buffered(self) -> int:
-        return len(self._held)
+        return self._held_rows
 
-    def _release(self, target_us: int | None) -> list[Frame]:
-        """Rows and triggers up to an instant, in order; all of them for None."""
-        rows, triggers = _taken(self._held, target_us), _taken(self._held_triggers, target_us)
-        released: list[Frame] = [] if rows is None else [Rows(rows)]
-        return released if triggers is None else [*released, TriggerTimes(triggers)]
+    def _release(self, target_us: int | None) -> Iterator[Frame]:
+        """Rows and triggers up to an instant, in order and some at a time; all of them for None."""
+        for rows in self._held.take(target_us):
+            self._held_rows -= rows.num_rows
+            yield Rows(rows)
+        for triggers in self._held_triggers.take(target_us):
+            yield TriggerTimes(triggers)
+
+    def holdings(self) -> list[Holding]:
+        held = [Holding(_ROWS, self._held_rows, self._held.size)]
+        held += [Holding(_TRIGGERS, len(self._held_triggers), self._held_triggers.size)]
+        return [each for each in held if each.count]
 
     def header(self) -> Header:
-        progress = _Progress(self.tracker.maxima, self.tracker.last_seen, self.watermarks_emitted)
-        return Header.of(progress, self._held.tables("held") | self._held_triggers.tables("held_triggers"))
+        progress = _Progress(self.tracker.maxima, self.tracker.last_seen, self.watermarks_emitted, self._held_rows)
+        return Header.of(progress, self._held.tables() | self._held_triggers.tables())
 
     def load_header(self, header: Header) -> None:
         progress = header.read(_Progress)
         self.tracker.watermark_us = self.watermark_us
         self.tracker.maxima, self.tracker.last_seen = dict(progress.maxima), dict(progress.last_seen)
         self.watermarks_emitted = progress.watermarks_emitted
-        self._held.replace(header.tables.get("held"))
-        self._held_triggers.replace(header.tables.get("held_triggers"))
 
+    def save(self, entries: StateEntries) -> None:
+        self._held.save(entries)
+        self._held_triggers.save(entries)
+        super().save(entries)
 
-def _taken(buffer: RowBuffer, until_us: int | None) -> pa.RecordBatch | None:
-    """Take what is due out of a buffer, by (ts, arrival)."""
-    held = buffer.rows()
-    if held is None:
-        return None
-    due = int64s(held, c.EVENT_TIME) <= until_us if until_us is not None else np.ones(held.num_rows, bool)
-    buffer.replace(select(held, ~due))
-    return in_time_order(select(held, due)) if due.any() else None
+    def load(self, entries: StateEntries) -> None:
+        header = self.read_header(entries)
+        self._held = SegmentedRows.loaded(_ROWS, entries, header.tables)
+        self._held_triggers = SegmentedRows.loaded(_TRIGGERS, entries, header.tables)
+        held = header.read(_Progress).held
+        self._held_rows = len(self._held) if held is None else held
 
 
 class ProcessTimeWatermark(Operator):

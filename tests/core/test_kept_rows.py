@@ -1,0 +1,108 @@
+"""Operators that keep rows: a micro-batch reads and writes the entries it must, with the results of any other cut."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.core.test_state import Counting
+from tests.spark import staged as staging
+from tests.spark.staged import Layout, staged
+from windowpane.core import segmented_rows, summaries
+from windowpane.testing import Harness
+
+SECOND = 1_000_000
+STREAM = {"schema": "ts BIGINT, k STRING, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_us"}}
+OPTIONS = {"eventtime.enabled": True, "eventtime.late_tolerance": "3s", "max_future_skew": "off"}
+AGGREGATES = "count(*) AS n, sum(v) AS s, max(v) AS m, first(v) AS f, last(v) AS l, avg(v) AS a"
+QUERIES = {
+    "per key": f"SELECT k, {AGGREGATES} FROM s GROUP BY slidingwindow('ss', 20) OVER (PARTITION BY k)",
+    "grouped": f"SELECT k, {AGGREGATES} FROM s GROUP BY slidingwindow('ss', 20), k",
+    "whole": f"SELECT {AGGREGATES} FROM s GROUP BY slidingwindow('ss', 20, 5)",
+    "looking ahead": (
+        f"SELECT k, {AGGREGATES} FROM s GROUP BY slidingwindow('ss', 15, 15) OVER (PARTITION BY k WHEN v > 50)"
+    ),
+    "unfused": "SELECT k, median(v) AS s FROM s GROUP BY slidingwindow('ss', 20, 2) OVER (PARTITION BY k)",
+    "plain": "SELECT k, v FROM s",
+}
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmented_rows, "SEGMENT_ROWS", 15)
+    monkeypatch.setattr(segmented_rows, "CHUNK_ROWS", 25)
+    monkeypatch.setattr(summaries, "SUMMARY_ROWS", 5)
+
+
+class Entries(Counting):
+    """The entries of a shard; the last ones are kept, to be asked what was read."""
+
+    last: Entries
+
+    def __init__(self, stored: Any) -> None:
+        super().__init__(stored)
+        Entries.last = self
+
+    def merged(self) -> dict[str, bytes]:
+        """Without counting."""
+        return {name: super(Counting, self).read(name) for name in self.names()}
+
+    def pieces(self) -> list[str]:
+        return [name for name in self.reads if not name.endswith("/")]
+
+    def written(self) -> list[str]:
+        return [name for name, data in self.changes.items() if data is not None and not name.endswith("/")]
+
+
+def rows_of(step: int, rng: random.Random) -> list[dict[str, Any]]:
+    """A second of rows, out of order within the lag."""
+    return [
+        {"ts": step * SECOND + rng.randrange(3 * SECOND), "k": rng.choice("abcdefg"), "v": rng.randrange(100)}
+        for _ in range(10)
+    ]
+
+
+def found(harness: Harness, steps: int) -> list[Any]:
+    rng = random.Random(3)
+    given = [harness.push(rows_of(step, rng), at=step * SECOND) for step in range(steps)] + [harness.end()]
+    return [(sorted(map(repr, step.rows)), step.accounting.as_dict()) for step in given]
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize("name", QUERIES)
+def test_results_do_not_depend_on_segments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "now": 0}
+    made = list[int]()
+    monkeypatch.setattr(summaries.Summaries, "_made", _noting(summaries.Summaries._made, made))
+    cut = found(staged(Layout(1), QUERIES[name], **arguments), 35)
+    assert bool(made) == (name in ("per key", "whole", "looking ahead"))
+    monkeypatch.setattr(segmented_rows, "SEGMENT_ROWS", 10_000)
+    assert cut == found(Harness(QUERIES[name], **arguments), 35)
+
+
+def _noting(method: Any, made: list[int]) -> Any:
+    def noting(self: Any, rows: Any) -> Any:
+        made.append(rows.num_rows)
+        return method(self, rows)
+
+    return noting
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize(("name", "most_rows"), [("per key", 10), ("looking ahead", 14), ("plain", 4)])
+def test_a_batch_reads_the_rows_at_the_edges_of_its_windows(
+    name: str, most_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than twenty segments are kept. Most are not read, or only their summaries."""
+    monkeypatch.setattr(staging, "EntryMap", Entries)
+    harness = staged(Layout(1), QUERIES[name], streams={"s": STREAM}, options=OPTIONS, now=0)
+    rng, read, written = random.Random(3), list[int](), list[int]()
+    for step in range(40):
+        harness.push(rows_of(step, rng), at=step * SECOND)
+        read.append(sum("s#" not in piece for piece in Entries.last.pieces()))
+        written.append(len(Entries.last.written()))
+    assert name == "plain" or sum("s#" not in piece for piece in Entries.last.names()) > 20
+    assert max(read[30:]) <= most_rows
+    assert max(written[30:]) <= 4
