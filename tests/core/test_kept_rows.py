@@ -26,6 +26,10 @@ QUERIES = {
     ),
     "unfused": "SELECT k, median(v) AS s FROM s GROUP BY slidingwindow('ss', 20, 2) OVER (PARTITION BY k)",
     "plain": "SELECT k, v FROM s",
+    "tumbling": "SELECT k, median(v) AS m, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), k",
+    "tumbling rows": "SELECT k, v FROM s GROUP BY tumblingwindow('ss', 10)",
+    "hopping": "SELECT k, median(v) AS m FROM s GROUP BY hoppingwindow('ss', 4, 2), k",
+    "hopping rows": "SELECT k, v, window_id FROM s GROUP BY hoppingwindow('ss', 10, 1)",
 }
 
 

@@ -37,9 +37,13 @@ class TriggerTimes:
 
 @dataclass(frozen=True)
 class WindowRows:
-    """The rows of closed windows, each row with the bounds of its window. Input of an unfused aggregation."""
+    """The rows of closed windows, each row with the bounds of its window. Input of an unfused aggregation.
+
+    `continues`: these are rows of one window, which has more of them in the next frame.
+    """
 
     batch: pa.RecordBatch
+    continues: bool = False
 
 
 @dataclass(frozen=True)

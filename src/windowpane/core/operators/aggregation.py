@@ -25,11 +25,13 @@ CARRIED = (c.TRIGGER, c.WINDOW_SALT)
 
 
 class Aggregation(Operator):
-    """Rows of closed windows in, one result per window and group out. Stateless."""
+    """Rows of closed windows in, one result per window and group out. Keeps nothing over micro-batches."""
 
     def __init__(self, keys: Sequence[Key], aggregator: Aggregator) -> None:
         super().__init__()
         self._keys, self._aggregator = tuple(keys), aggregator
+        self._begun: list[pa.RecordBatch] = []
+        """States of the window that the last frame began."""
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         return result_schema(self, self._aggregator, self._keys, [name for name in CARRIED if name in given.names])
@@ -40,7 +42,17 @@ class Aggregation(Operator):
         groups, first = group_rows(by, rows.num_rows)
         states = self._aggregator.fold_groups(rows, groups, [column.take(pa.array(first)) for column in by[1:]], [])
         heads = take(rows, first)
-        epochs = int64s(heads, c.EPOCH) if c.EPOCH in heads.schema.names else np.ones(len(first), np.int64)
+        if frame.continues or self._begun:
+            self._begun.append(states)
+            if frame.continues:
+                return []
+            states, self._begun = self._aggregator.merge(self._begun), []
+            heads = take(rows, np.zeros(states.num_rows, np.int64))
+        return self._emit(states, heads)
+
+    def _emit(self, states: pa.RecordBatch, heads: pa.RecordBatch) -> list[Frame]:
+        """Results; `heads` are rows of the windows of the states."""
+        epochs = int64s(heads, c.EPOCH) if c.EPOCH in heads.schema.names else np.ones(states.num_rows, np.int64)
         return emit(
             self, self._aggregator, states, self._keys,
             start=int64s(heads, c.WINDOW_START), end=int64s(heads, c.WINDOW_END), epochs=epochs, final=True,
@@ -51,11 +63,17 @@ class Aggregation(Operator):
 class RowEmission(Operator):
     """The rows of closed windows are the result. The epoch is a row's number within the windows of its bounds."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = 0
+        """Rows of the window that the last frame began."""
+
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         return _numbered(empty_batch(given), np.zeros(0, np.int64)).schema
 
     def on_window_rows(self, frame: WindowRows) -> list[Frame]:
-        within = rank_in_runs(run_heads(int64s(frame.batch, c.WINDOW_INDEX))) + 1
+        within = rank_in_runs(run_heads(int64s(frame.batch, c.WINDOW_INDEX))) + 1 + self._begun
+        self._begun = self._begun + frame.batch.num_rows if frame.continues else 0
         return [Emissions(_numbered(frame.batch, within))]
 
 

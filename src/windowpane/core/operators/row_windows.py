@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +13,16 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, WindowRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
-from windowpane.core.rows import RowBuffer, int64s, select, take
-from windowpane.core.state import Header
+from windowpane.core.operators.base import Holding
+from windowpane.core.rows import int64s, take
+from windowpane.core.segmented_rows import SegmentedRows
+from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.ranges import arithmetic_runs
 
 Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+
+_ROWS, _OPEN = "rows", "open"
+"""Names, in the state, of the rows, and of the runs of open windows."""
 
 
 def window_rows(
@@ -28,13 +32,14 @@ def window_rows(
     index: Int64s,
     bounds: tuple[Int64s, Int64s],
     extra: dict[str, Int64s] | None = None,
+    continues: bool = False,
 ) -> WindowRows:
     """Rows at `positions`, each in window number `index`; bounds and `extra` are given per row."""
     batch = take(rows, positions)
     named = {c.WINDOW_INDEX: index, c.WINDOW_START: bounds[0], c.WINDOW_END: bounds[1]} | (extra or {})
     for name, values in named.items():
         batch = batch.append_column(name, pa.array(values))
-    return WindowRows(batch)
+    return WindowRows(batch, continues)
 
 
 def window_rows_schema(given: pa.Schema, extra: Sequence[str] = ()) -> pa.Schema:
@@ -51,11 +56,12 @@ class _Closed:
 
 
 class AlignedRowWindow(AlignedIntake):
-    """Aligned windows of rows."""
+    """Aligned windows of rows. A closing window reads the segments with its rows."""
 
     def __init__(self, plan: AlignedPlan) -> None:
         super().__init__(plan)
-        self._rows = RowBuffer()
+        self._rows, self._open = SegmentedRows(_ROWS), np.zeros(0, np.int64)
+        """Rows, and the keys of open windows, sorted."""
         self._closed_us: int | None = None
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
@@ -64,57 +70,99 @@ class AlignedRowWindow(AlignedIntake):
     def on_rows(self, frame: Rows) -> list[Frame]:
         rows, frames = self.without_unplaced(frame.batch)
         self.counts.aggregated += rows.num_rows
-        self._rows.append(rows)
+        self._take_in(rows)
         return frames
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        if self.watermark_us is None:
-            return [frame]
-        frames = self._emit(self.watermark_us)
-        self._closed_us = self.watermark_us
-        self._drop_closed(self.watermark_us)
-        return [*frames, frame]
-
-    def on_end(self) -> list[Frame]:
-        frames = self._emit(None)
-        self._rows.replace(None)
-        return [*frames, ControlSignal.END]
-
-    def _emit(self, watermark_us: int | None) -> list[Frame]:
-        """The rows of windows that close between the last time and `watermark_us`; of all open ones for None."""
-        rows = self._rows.rows()
-        if rows is None:
-            return []
-        positions, keys = self._windows.open_for(int64s(rows, c.EVENT_TIME))
-        due = np.ones(len(keys), bool) if watermark_us is None else self.plan.closed_for(keys, watermark_us)
-        if self._closed_us is not None:
-            due &= ~self.plan.closed_for(keys, self._closed_us)
-        if not due.any():
-            return []
-        positions, keys = positions[due], keys[due]
-        order = np.lexsort((int64s(rows, c.ARRIVAL)[positions], int64s(rows, c.EVENT_TIME)[positions], keys))
-        positions, keys = positions[order], keys[order]
-        index = np.cumsum(np.concatenate([[False], keys[1:] != keys[:-1]]))
-        return [window_rows(rows, positions, index=index, bounds=self._windows.bounds(keys))]
-
-    def _drop_closed(self, watermark_us: int) -> None:
-        rows = self._rows.rows()
-        if rows is not None:
-            last = self._windows.last_key(int64s(rows, c.EVENT_TIME))
-            self._rows.replace(select(rows, ~self.plan.closed_for(last, watermark_us)))
-
-    def open_runs(self) -> list[list[int]]:
-        rows = self._rows.rows()
-        if rows is None:
-            return []
-        keys = np.unique(self._windows.open_for(int64s(rows, c.EVENT_TIME))[1])
+    def _take_in(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        panes = np.unique(self._windows.pane_number(int64s(rows, c.EVENT_TIME)))
+        keys = self._windows.open_for(self._windows.pane_start(panes))[1]
         if self._closed_us is not None:
             keys = keys[~self.plan.closed_for(keys, self._closed_us)]
-        return arithmetic_runs(keys, self._windows.key_step)
+        self._open = np.union1d(self._open, keys)
+        self._rows.append(rows)
+
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
+        if self.watermark_us is not None:
+            due = self.plan.closed_for(self._open, self.watermark_us)
+            yield from self._emit(self._open[due])
+            self._open, self._closed_us = self._open[~due], self.watermark_us
+            self._rows.drop_before(self._windows.open_from(self.watermark_us - self.plan.allowed_lateness_us))
+        yield frame
+
+    def on_end(self) -> Iterator[Frame]:
+        yield from self._emit(self._open)
+        self._rows.clear()
+        self._open = self._open[:0]
+        yield ControlSignal.END
+
+    def _emit(self, keys: Int64s) -> Iterator[Frame]:
+        """The rows of windows, as many windows at a time as fit into memory."""
+        if not len(keys):
+            return
+        start, end = self._windows.bounds(keys)
+        cuts = np.array(list(self._rows.cuts(int(start.min()), int(end.max()) - 1)), np.int64)
+        for chunk in np.split(keys, np.flatnonzero(np.diff(np.searchsorted(cuts, end - 1))) + 1):
+            yield from self._emit_one(int(chunk[0])) if len(chunk) == 1 else self._emit_some(chunk)
+
+    def _emit_some(self, keys: Int64s) -> Iterator[Frame]:
+        """Windows by key, their rows by (ts, arrival)."""
+        start, end = self._windows.bounds(keys)
+        rows = self._rows.ordered(int(start.min()), int(end.max()) - 1)
+        assert rows is not None
+        positions, of_rows = self._windows.open_for(int64s(rows, c.EVENT_TIME))
+        due = np.isin(of_rows, keys)
+        positions, of_rows = positions[due], of_rows[due]
+        order = np.lexsort((positions, of_rows))
+        positions, of_rows = positions[order], of_rows[order]
+        index = np.cumsum(np.concatenate([[False], of_rows[1:] != of_rows[:-1]]))
+        yield window_rows(rows, positions, index=index, bounds=self._windows.bounds(of_rows))
+
+    def _emit_one(self, key: int) -> Iterator[Frame]:
+        """One window, in several frames if it has many rows."""
+        (start,), (end,) = self._windows.bounds(np.array([key]))
+        held: pa.RecordBatch | None = None
+        first_us = int(start)
+        for last_us in self._rows.cuts(first_us, int(end) - 1):
+            rows, first_us = self._rows.ordered(first_us, last_us), last_us + 1
+            if held is not None and rows is not None:
+                yield _of_window(held, start, end, continues=True)
+            held = held if rows is None else rows
+        assert held is not None
+        yield _of_window(held, start, end, continues=False)
+
+    def open_runs(self) -> list[list[int]]:
+        return arithmetic_runs(self._open, self._windows.key_step)
+
+    def holdings(self) -> list[Holding]:
+        return [Holding(_ROWS, len(self._rows), self._rows.size)] if len(self._rows) else []
 
     def header(self) -> Header:
-        return Header.of(_Closed(self._closed_us), self._rows.tables("rows"))
+        runs = pa.RecordBatch.from_pydict({"run": pa.array(self.open_runs(), pa.list_(pa.int64()))})
+        return Header.of(_Closed(self._closed_us), self._rows.tables() | {_OPEN: runs})
 
     def load_header(self, header: Header) -> None:
         self._closed_us = header.read(_Closed).closed_us
-        self._rows.replace(header.tables.get("rows"))
+
+    def save(self, entries: StateEntries) -> None:
+        self._rows.save(entries)
+        super().save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        tables = self.read_header(entries).tables
+        if _OPEN not in tables:
+            if _ROWS in tables:
+                self._take_in(tables[_ROWS])
+            return
+        self._rows = SegmentedRows.loaded(_ROWS, entries, tables)
+        runs = tables[_OPEN].column("run").to_pylist()
+        keys = [np.arange(count) * step + first for first, step, count in runs]
+        self._open = np.concatenate([self._open, *keys])
+
+
+def _of_window(rows: pa.RecordBatch, start: np.int64, end: np.int64, *, continues: bool) -> WindowRows:
+    """All of the rows are of one window."""
+    count = rows.num_rows
+    bounds = np.full(count, start), np.full(count, end)
+    return window_rows(rows, np.arange(count), index=np.zeros(count, np.int64), bounds=bounds, continues=continues)
