@@ -75,6 +75,18 @@ def test_sliding_windows_worked_on_a_few_at_a_time(scenario: Scenario, chunk: in
         check_scenario(scenario)
 
 
+@search(10)
+@given(draw.scenarios(draw.queries(draw.any_window)), st.integers(1, 3), st.booleans())
+def test_large_state(scenario: Scenario, small: int, restore: bool) -> None:
+    """With limits so low that all state is sorted, cut into pieces, merged bit by bit and read by ranges of hashes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("windowpane.core.runs.SMALL_ROWS", small)
+        patch.setattr("windowpane.core.runs.PIECE_ROWS", small + 1)
+        patch.setattr("windowpane.core.panes.PIECE_ROWS", small + 1)
+        patch.setattr("windowpane.core.operators.window_states.PARCEL_ROWS", small)
+        check_scenario(scenario, restore=restore)
+
+
 def by_group(results: list[Result]) -> dict[Any, list[tuple[int, bool, list[Any]]]]:
     """Emissions of each window and group, in the order in which they came."""
     found: dict[Any, list[tuple[int, bool, list[Any]]]] = {}

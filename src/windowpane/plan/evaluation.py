@@ -23,11 +23,10 @@ Types = Mapping[str, str | None]
 def conditions_of(columns: Sequence[InputColumn]) -> dict[str, tuple[str, ...]]:
     """For each column the conditions under which SQL evaluates it: WHERE, and the FILTER of an aggregate's argument."""
     where = [column.expr.text for column in columns if column.role == "where"]
-    filters = {column.name.removesuffix("_f"): column.expr.text for column in columns if column.role == "filter"}
     found = {}
     for column in columns:
-        own = filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None
-        found[column.name] = () if column.role == "where" else (*where, *([own] if own else []))
+        own = [column.under.text] if column.under else []
+        found[column.name] = () if column.role == "where" else (*where, *own)
     return found
 
 

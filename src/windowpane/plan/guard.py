@@ -56,40 +56,29 @@ def row_error(columns: Sequence[InputColumn], known: Sequence[Column]) -> Expr |
 def projection_error(columns: Sequence[InputColumn], guards: Guards) -> str | None:
     """The first error of a row: nothing counts for a row that WHERE drops, nor an argument that FILTER leaves out."""
     where = next((column.expr for column in columns if column.role == "where"), None)
-    filters = _filters(columns)
     found = [
-        _guarded(filters.get(column.name.rpartition("_")[0]), [guards.why(column.expr)], guards)
-        if column.role == "argument"
-        else guards.why(column.expr)
+        _guarded(column.under, [guards.why(column.expr)], guards)
         for column in columns
         if column.role not in ("where", "filter")
     ]
-    found += [guards.why(condition) for condition in filters.values()]
+    found += [guards.why(column.expr) for column in columns if column.role == "filter"]
     return _guarded(where, found, guards)
 
 
 def projection_detail(columns: Sequence[InputColumn], guards: Guards) -> str | None:
     """For a row that `projection_error` refuses: which expression cannot be computed."""
-    filters = _filters(columns)
-    conditions = [
-        filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None for column in columns
-    ]
-    ordered = sorted(zip(columns, conditions, strict=True), key=lambda pair: _RANKS.get(pair[0].role, 1))
-    return _first(_guarded(condition, [guards.blamed(column.expr)], guards, said=True) for column, condition in ordered)
+    ordered = sorted(columns, key=lambda column: _RANKS.get(column.role, 1))
+    return _first(_guarded(column.under, [guards.blamed(column.expr)], guards, said=True) for column in ordered)
 
 
 def blame_order(columns: Sequence[InputColumn]) -> list[str]:
     """Names of columns in the order of `projection_error`: the first that fails on a row is to blame."""
-    filters = {column.name.removesuffix("_f"): column.name for column in columns if column.role == "filter"}
+    names = {column.expr.text: column.name for column in reversed(columns)}
     found = []
     for column in sorted(columns, key=lambda each: _RANKS.get(each.role, 1)):
-        own = filters.get(column.name.rpartition("_")[0]) if column.role == "argument" else None
+        own = names.get(column.under.text) if column.under else None
         found += [own, column.name] if own else [column.name]
     return list(dict.fromkeys(found))
-
-
-def _filters(columns: Sequence[InputColumn]) -> dict[str, Expr]:
-    return {column.name.removesuffix("_f"): column.expr for column in columns if column.role == "filter"}
 
 
 def in_words(text: str) -> str:

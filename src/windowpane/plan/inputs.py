@@ -47,7 +47,7 @@ def _columns_of(node: PlanNode) -> Iterator[InputColumn]:
 
 def _columns_of_call(call: AggregateCall) -> Iterator[InputColumn]:
     for name, arg in zip(argument_names(call), call.args, strict=True):
-        yield InputColumn(name, arg, "argument")
+        yield InputColumn(name, arg, "argument", under=call.filter)
     if call.filter is not None:
         yield InputColumn(filter_name(call), call.filter, "filter")
 

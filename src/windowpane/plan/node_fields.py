@@ -25,6 +25,8 @@ class InputColumn:
     name: str
     expr: Expr
     role: Role
+    under: Expr | None = None
+    """The FILTER of the aggregate whose argument it is: SQL evaluates it only where that holds."""
 
     def describe(self) -> str:
         return f"{self.name}={self.expr.text}"

@@ -28,11 +28,11 @@ def share_inputs(root: PlanNode) -> PlanNode:
 
 def _sharing(columns: tuple[InputColumn, ...]) -> dict[str, str]:
     """For each column the one that crosses for it."""
-    filters = {column.name.removesuffix("_f"): column.expr.text for column in columns if column.role == "filter"}
-    computed = [
-        each for each in columns if each.role == "argument" and each.expr.text.strip("`") not in each.expr.columns
-    ]
-    under = {each.name: filters.get(each.name.rpartition("_")[0]) for each in computed}
+    under = {
+        each.name: each.under.text
+        for each in columns
+        if each.under is not None and each.expr.text.strip("`") not in each.expr.columns
+    }
     first: dict[tuple[str, str | None], str] = {}
     for column in columns:
         first.setdefault((column.expr.text, under.get(column.name)), column.name)
