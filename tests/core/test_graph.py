@@ -108,7 +108,7 @@ def line(entry: str, operators: Sequence[Operator], stage: str, *, folding: int 
     nodes, source = list[Node](), entry
     for position, operator in enumerate(operators):
         name = f"{stage}.{position}"
-        nodes.append(Node(name, operator, (Input(source),), stage, before_shuffle=position < folding, key=name))
+        nodes.append(Node(name, operator, (Input(source),), stage, step=0 if position < folding else 1, key=name))
         source = name
     return nodes
 
@@ -292,6 +292,6 @@ def test_a_graph_that_cannot_run_is_refused(nodes: list[Node], said: str) -> Non
 
 def test_no_node_before_the_shuffle_takes_rows_from_behind_it() -> None:
     first, second = line("s", [Intake(), Intake()], "q")
-    second.before_shuffle = True
-    with pytest.raises(InternalError, match="behind"):
+    second.step = 0
+    with pytest.raises(InternalError, match="takes frames from"):
         Graph([first, second]).cut()

@@ -13,10 +13,10 @@ from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.accumulators import Inputs, build_accumulator, names, resolve
 from windowpane.core.aggregation import Aggregator, Call
-from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
+from windowpane.core.frames import Given, GroupRequests, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
 from windowpane.core.groups import Groups
 from windowpane.core.numbering import END, Numbers, Place, Portion, numbered, shifted
-from windowpane.core.wire import FoldedRows
+from windowpane.core.wire import StageMessage
 from windowpane.errors import StateError
 
 COUNT = 7
@@ -28,8 +28,8 @@ def rows(arrivals: list[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({c.EVENT_TIME: pa.array([0] * len(arrivals)), c.ARRIVAL: pa.array(arrivals)})
 
 
-def arrivals(frames: list[Frame]) -> list[list[int]]:
-    return [frame.batch.column(c.ARRIVAL).to_pylist() for frame in frames if isinstance(frame, Rows)]
+def arrivals(frames: list[Given]) -> list[list[int]]:
+    return [frame.batch.column(c.ARRIVAL).to_pylist() for _, frame in frames if isinstance(frame, Rows)]
 
 
 def arguments(name: str) -> list[pa.Array]:
@@ -74,7 +74,7 @@ def test_an_aggregator_names_the_state_columns_that_keep_numbers() -> None:
     assert Aggregator(calls, [], schema).arrival_names == ("_a1.2", "_a2.2")
 
 
-@pytest.mark.parametrize("kind", [Rows, MaybeLateRows, TriggerTimes, SideRows])
+@pytest.mark.parametrize("kind", [Rows, MaybeLateRows, TriggerTimes, GroupRequests, SideRows])
 def test_every_kind_of_frame_with_the_column_is_shifted(kind: type[Rows]) -> None:
     moved = shifted(kind(rows([0, 1])), 5, ())
     assert type(moved) is kind
@@ -82,7 +82,7 @@ def test_every_kind_of_frame_with_the_column_is_shifted(kind: type[Rows]) -> Non
 
 
 def test_numbers_go_on_from_portion_to_portion_beyond_what_tasks_and_rows_were_once_limited_to() -> None:
-    tasks = [Portion(rows=2, frames=[Rows(rows([0, 1]))]) for _ in range(5000)]
+    tasks = [Portion(rows=2, frames=[Given("s", Rows(rows([0, 1])))]) for _ in range(5000)]
     tasks[4096].rows += 1 << 33
     sent = numbered(tasks, Numbers.onwards(7), ())
     found = arrivals(sent)
@@ -95,7 +95,7 @@ def test_numbers_go_on_from_portion_to_portion_beyond_what_tasks_and_rows_were_o
 
 def test_portions_are_numbered_by_place_then_by_task() -> None:
     late, early, first = Place(2, "a"), Place(1, "b"), Place(1, "a", 4)
-    portions = [Portion(place, 1, [Rows(rows([0]).slice(0, 1))]) for place in (late, early, first, late)]
+    portions = [Portion(place, 1, [Given("s", Rows(rows([0]).slice(0, 1)))]) for place in (late, early, first, late)]
     for number, portion in enumerate(portions):
         portion.rows = 10**number
     assert arrivals(numbered(portions, Numbers(0, 5000), ())) == [[0], [100], [110], [111]]
@@ -121,16 +121,21 @@ def test_numbers_that_run_out_are_an_error_that_says_so(numbers: Numbers, taken:
 
 
 def test_the_last_number_can_be_used() -> None:
-    assert arrivals(numbered([Portion(rows=1, frames=[Rows(rows([0]))])], Numbers.onwards(END - 1), ())) == [[END - 1]]
+    assert arrivals(
+        numbered([Portion(rows=1, frames=[Given("s", Rows(rows([0])))])], Numbers.onwards(END - 1), ())
+    ) == [[END - 1]]
 
 
 def test_portions_travel() -> None:
-    portions = [Portion(Place(5, "ü b", 9), 3, [Rows(rows([0])), Rows(rows([1]))]), Portion(rows=1 << 40)]
-    sent = FoldedRows(portions, 7, Numbers(1, 2), Accounting(in_=4), {"read": 5})
-    found = FoldedRows.unpack(sent.pack())
-    assert [(each.place, each.rows, len(each.frames)) for each in found.portions] == [
-        (Place(5, "ü b", 9), 3, 2),
-        (Place(), 1 << 40, 0),
+    portions = [
+        Portion(Place(5, "ü b", 9), 3, [Given("s", Rows(rows([0]))), Given("t", Rows(rows([1])))]),
+        Portion(rows=1 << 40),
+    ]
+    sent = StageMessage(portions, 7, Numbers(1, 2), Accounting(in_=4), {"read": 5}, {"s": 6, "t": None})
+    found = StageMessage.unpack(sent.pack())
+    assert [(each.place, each.rows, [source for source, _ in each.frames]) for each in found.portions] == [
+        (Place(5, "ü b", 9), 3, ["s", "t"]),
+        (Place(), 1 << 40, []),
     ]
     assert replace(found, portions=portions) == sent
 

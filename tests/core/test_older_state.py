@@ -83,11 +83,12 @@ def test_rows_in_headers_are_taken_up(name: str) -> None:
 
 def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "transform": transform, "now": 0}
-    uninterrupted = staged(Layout(2), sql, **arguments)
+    layout = Layout(2, spread=False)
+    uninterrupted = staged(layout, sql, **arguments)
     wanted = pushed(uninterrupted, range(STEPS))
-    harness = staged(Layout(2), sql, **arguments)
+    harness = staged(layout, sql, **arguments)
     runner: Any = harness._runner
-    runner.entries = [{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]
+    runner.entries = [[{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]]
     runner.watermark_us, runner._buffered = older["watermark_us"], older["buffered"]
     harness._arrivals = runner._arrivals = older["arrivals"]
     assert pushed(harness, range(STEPS_BEFORE, STEPS)) == wanted[STEPS_BEFORE:]

@@ -56,7 +56,7 @@ def test_their_groups_are_what_they_are_spread_by() -> None:
     """One trigger, two groups on two shards, each with a row of its own: both hear of it."""
     query = Query(Sliding(5000), ("n",), (Aggregate("count"),))
     run = Run(query)
-    assert run.harness.plan.stages.window.placement.broadcast
+    assert run.harness.plan.stages.window.layout.window.broadcast
     rows = [{"ts": ts, "n": ts // 1000} for ts in (1000, 2000, 3000, 4000)]
     moves = draw.numbered([push(rows), Move("end")])
     check_staged(Scenario(query, moves), Layout(4))

@@ -97,7 +97,7 @@ def test_workers_import_no_planner(tmp_path: Path) -> None:
         "import pickle, sys, windowpane.spark.ticking\n"
         "from windowpane.evaluation import duckdb_tables\n"
         f"for fold, _ in pickle.load(open({str(sent)!r}, 'rb')):\n"
-        "    fold.stages.fold(), fold.stages.merge(), fold.scan.schema\n"
+        "    fold.stages.fold(), fold.stages.graph(1), fold.scan.schema\n"
         f"print([name for name in {PLANNER} if name in sys.modules])"
     )
     asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -108,4 +108,4 @@ def _stages(plan: Plan) -> tuple[FoldStage, MergeStage]:
     assert plan.scan is not None
     scan = worker_scan(plan.scan)
     stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
-    return FoldStage(stages, (0,), scan), MergeStage(stages, 0)
+    return FoldStage(stages, (0,), scan), MergeStage(stages, 1, (0,), 0)

@@ -6,8 +6,7 @@ It replaces the runner of the harness, so that each of its queries also runs cut
 from __future__ import annotations
 
 import pickle
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -22,12 +21,13 @@ from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.rows import concat
 from windowpane.core.runner import BatchResult
 from windowpane.core.state import EntryMap
-from windowpane.core.wire import FoldedRows, unpack_frames
+from windowpane.core.wire import StageMessage, unpack_frames
 from windowpane.spark.merge_stage import REPORT, Shard
 from windowpane.spark.overflow import OVERFLOW, Overflow, parts_in
+from windowpane.spark.reports import Reports
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.splitting import split_stages
-from windowpane.spark.stages import Stages
+from windowpane.spark.stages import SENT, Stages, sent_rows
 from windowpane.testing import Harness
 
 Entries = dict[str, bytes]
@@ -35,11 +35,14 @@ Entries = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a query is cut: shards, tasks of the source, and whether tasks know the watermark."""
+    """How a query is cut: shards, tasks of the source, whether tasks know the watermark, and whether it is shuffled
+    several times where that spreads it.
+    """
 
     shards: int
     tasks: int = 2
     feedback: bool = True
+    spread: bool = True
 
 
 class AdvancedShard(Shard):
@@ -47,10 +50,9 @@ class AdvancedShard(Shard):
 
     advance_to_us: int | None = None
 
-    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
-        frames, folded, clock_us, tallies = super()._unpacked(payloads)
-        advance: list[Frame] = [] if self.advance_to_us is None else [Watermark(self.advance_to_us)]
-        return [*frames, *advance], folded, clock_us, tallies
+    def _after(self, entry: str) -> list[Frame]:
+        advance = [] if self.advance_to_us is None or self._step > 1 else [Watermark(self.advance_to_us)]
+        return [*super()._after(entry), *advance]
 
 
 class StagedRunner:
@@ -58,7 +60,8 @@ class StagedRunner:
 
     def __init__(self, stages: Stages, layout: Layout) -> None:
         self._stages, self._layout = stages, layout
-        self.entries: list[Entries] = [{} for _ in range(layout.shards)]
+        self.entries: list[list[Entries]] = [[{} for _ in range(layout.shards)] for _ in stages.templates[1:]]
+        """Of every step and shard."""
         self.watermark_us: int | None = None
         self._buffered = self._arrivals = 0
         self.graph = Graph([])
@@ -71,18 +74,32 @@ class StagedRunner:
         tasks = self._tasks(chain.from_iterable(rows.values()))
         sent = [self._fold(task, part, clock_us) for task, part in enumerate(tasks)]
         self._arrivals += sum(0 if part is None else part.num_rows for part in tasks)
-        outputs = []
-        for number, entries in enumerate(self.entries):
-            state = EntryMap(entries)
-            shard = AdvancedShard(self._stages, state)
+
+        def take(shard: AdvancedShard, payloads: list[bytes]) -> None:
             shard.advance_to_us = advance_to_us
-            outputs += shard.run([payloads[number] for payloads in sent])
-            self.entries[number] = state.merged()
-        return self._result(outputs)
+            shard.take(payloads)
+
+        return self._result(self._steps(sent, take))
 
     def end(self, clock_us: int) -> BatchResult:
-        outputs = [out for entries in self.entries for out in Shard(self._stages, EntryMap(entries)).end(clock_us)]
-        return self._result(outputs)
+        return self._result(self._steps([], lambda shard, payloads: shard.end(clock_us, payloads)))
+
+    def _steps(
+        self, sent: list[list[bytes]], run: Callable[[AdvancedShard, list[bytes]], None]
+    ) -> list[tuple[str, bytes]]:
+        """The outputs of all stateful stages. `sent`: of every task, a payload per shard."""
+        outputs = list[tuple[str, bytes]]()
+        for step, shards in enumerate(self.entries, start=1):
+            given = list[list[bytes]]()
+            for number, entries in enumerate(shards):
+                state = EntryMap(entries)
+                shard = AdvancedShard(self._stages, state, step)
+                run(shard, [payloads[number] for payloads in sent])
+                given.append(shard.messages(number))
+                outputs += shard.outputs()
+                shards[number] = state.merged()
+            sent = given
+        return outputs
 
     def _tasks(self, rows: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch | None]:
         """The rows as tasks of the source read them; one task without rows still tells the time."""
@@ -99,15 +116,18 @@ class StagedRunner:
         portion = Portion(rows=0 if rows is None else rows.num_rows)
         frames += [] if rows is None else [Rows(self._stages.complete_rows(rows, 0))]
         graph = self._stages.fold()
-        given = [each.frame for each in graph.feed(graph.entries[0], frames)]
+        given = graph.feed(graph.entries[0], frames)
         counts = sum(graph.take_counts().values(), Accounting())
         home = task % self._layout.shards
-        portion.frames = [frame for frame in given if not isinstance(frame, Clock | Watermark)]
+        portion.frames = [each for each in given if not isinstance(each.frame, Clock | Watermark)]
+        routed = self._stages.route_portions([portion], 1, home)
+        tallies = {f"{SENT}1": sent_rows(routed)}
         return [
-            FoldedRows(
-                portions, clock_us, Numbers.onwards(self._arrivals), counts=counts if shard == home else Accounting()
+            StageMessage(
+                portions, clock_us, Numbers.onwards(self._arrivals), counts=counts if shard == home else Accounting(),
+                tallies=tallies if shard == home else {},
             ).pack()
-            for shard, portions in enumerate(self._stages.route_portions([portion], home))
+            for shard, portions in enumerate(routed)
         ]  # fmt: skip
 
     def use_overflow(self, overflow: Overflow) -> None:
@@ -119,6 +139,7 @@ class StagedRunner:
         outputs = [(kind, payload) for kind, payload in given if kind != OVERFLOW]
         for _, payload in (each for each in given if each[0] == OVERFLOW):
             outputs += [(kind, part.read().to_pybytes()) for kind, part in parts_in(payload)]
+        Reports.of(payload for kind, payload in outputs if kind == REPORT).check_crossings()
         self.reports = [ShardReport.unpack(payload)[0] for kind, payload in outputs if kind == REPORT]
         for _, payload in outputs:
             found, its_counts, _ = unpack_frames(payload)
@@ -137,15 +158,14 @@ def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
     """A harness whose query runs in stages."""
     harness = Harness(sql, **arguments)
     empty = harness._inputs.schema(harness._pushed([], harness._streams[0], "0"))
-    stages, _ = split_stages(harness.plan, empty, shards=layout.shards, feedback=layout.feedback)
+    stages, _ = split_stages(harness.plan, empty, shards=layout.shards, feedback=layout.feedback, spread=layout.spread)
     if not harness._data_driven:
-        stages = replace(stages, merge_template=_driven_by_hand(stages))
+        stages = replace(stages, templates=tuple(map(_driven_by_hand, map(stages.graph, range(len(stages.templates))))))
     harness._runner = StagedRunner(stages, layout)  # type: ignore[assignment]  # has what the harness calls
     return harness
 
 
-def _driven_by_hand(stages: Stages) -> bytes:
-    graph = stages.merge()
+def _driven_by_hand(graph: Graph) -> bytes:
     for operator in graph.operators:
         if isinstance(operator, EventtimeWatermark):
             operator.data_driven = False

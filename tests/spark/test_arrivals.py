@@ -15,7 +15,7 @@ from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Emissions, Frame, Rows
+from windowpane.core.frames import Emissions, Rows
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import unpack_frames
@@ -65,7 +65,8 @@ def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks
 
 
 def numbers(sql: str, payloads: list[bytes], *, feedback: bool) -> list[int]:
-    frames: list[Frame] = Shard(cut(sql, feedback=feedback)[1], EntryMap({}))._unpacked(payloads)[0]
+    received = Shard(cut(sql, feedback=feedback)[1], EntryMap({}))._received(payloads)
+    frames = [given.frame for given in received]
     return [number for each in frames if isinstance(each, Rows) for number in each.batch.column(c.ARRIVAL).to_pylist()]
 
 
@@ -87,7 +88,9 @@ def test_rows_folded_by_tasks_stand_in_the_order_of_tasks_and_after_older_state(
     for payloads in (old, new):
         Shard(stages, entries).run(payloads)
         entries = EntryMap(entries.merged())
-    (frame,) = [unpack_frames(payload)[0][0] for kind, payload in Shard(stages, entries).end(9) if kind == RESULTS]
+    last = Shard(stages, entries)
+    last.end(9)
+    (frame,) = [unpack_frames(payload)[0][0] for kind, payload in last.outputs() if kind == RESULTS]
     assert isinstance(frame, Emissions)
     emitted = frame.batch
     assert [emitted.column(f"_a{index}")[0].as_py() for index in range(3)] == [1, 6, [1, 2, 3, 4, 5, 6]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -61,6 +61,20 @@ class MaybeLateRows:
 
 
 @dataclass(frozen=True)
+class GroupRequests:
+    """The (window, group) pairs of some rows, each with the arrival number of its first row. Input of a quota."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class AdmittedGroups:
+    """The pairs among the micro-batch's GroupRequests that the quota admits."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
 class Emissions:
     """Results: window bounds, group keys, values, epoch and finality."""
 
@@ -106,6 +120,8 @@ Frame: TypeAlias = (
     | WindowRows
     | Partials
     | MaybeLateRows
+    | GroupRequests
+    | AdmittedGroups
     | Emissions
     | SideRows
     | Progress
@@ -113,3 +129,10 @@ Frame: TypeAlias = (
     | BatchEnd
     | ControlSignal
 )
+
+
+class Given(NamedTuple):
+    """A frame that leaves a graph of operators, with the node or entry it comes from."""
+
+    source: str
+    frame: Frame

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Frame, SideRows
+from windowpane.core.frames import Frame, Given, SideRows
 from windowpane.core.junction import Junction
 from windowpane.core.operators.base import IN, Operator
+from windowpane.core.routing import Route
 from windowpane.core.state import EntryMap
 from windowpane.errors import InternalError
 
@@ -32,6 +32,8 @@ class Input:
     port: str = IN
     """What the operator calls this input."""
     output: str = OUT
+    route: Route | None = None
+    """By which columns rows are shuffled, if the source runs at an earlier step."""
 
 
 @dataclass
@@ -43,17 +45,11 @@ class Node:
     inputs: tuple[Input, ...]
     stage: str = ""
     """The stage of the plan whose account contains the rows of this operator."""
-    before_shuffle: bool = False
-    """The operator runs in the tasks of the source, where it sees only a part of the rows and keeps no state."""
+    step: int = 1
+    """How many shuffles rows have passed when they get here. At step 0, the operator runs in the tasks of the source,
+    sees only a part of the rows and keeps no state."""
     key: str | None = None
     """What the names of its state entries begin with. None: its position among the nodes without a key."""
-
-
-class Given(NamedTuple):
-    """A frame that leaves the graph, with the node or entry it comes from."""
-
-    source: str
-    frame: Frame
 
 
 class Graph:
@@ -133,7 +129,7 @@ class Graph:
     @property
     def watermark_us(self) -> int | None:
         """Where time stands at the end of the graph: the smallest watermark of the nodes whose output leaves it."""
-        found = [self._by_name[name].operator.watermark_us for name in self.exits]
+        found = self.watermarks().values()
         known = [us for us in found if us is not None]
         return min(known) if len(known) == len(found) else None
 
@@ -144,14 +140,26 @@ class Graph:
             found[node.name] = node.operator.schema_of({each.port: found[each.source] for each in node.inputs})
         return {name: schema for name, schema in found.items() if name in self._by_name}
 
-    def cut(self) -> tuple[Graph, Graph]:
-        """The graphs on both sides of the shuffle. A node's output that crosses it is an entry of the second graph."""
-        before = [node for node in self.nodes if node.before_shuffle]
-        after = [node for node in self.nodes if not node.before_shuffle]
-        behind = {node.name for node in after}
-        if wrong := [node.name for node in before if any(each.source in behind for each in node.inputs)]:
-            raise InternalError("GRAPH", f"{wrong} would run before the shuffle and take rows from behind it")
-        return Graph(before), Graph(after)
+    def cut(self) -> tuple[Graph, ...]:
+        """The graph of each step. A node's output that crosses a shuffle is an entry of the next graph."""
+        steps = {node.name: node.step for node in self.nodes}
+        for node in self.nodes:
+            if wrong := [each.source for each in node.inputs if not 0 <= node.step - steps.get(each.source, 0) <= 1]:
+                raise InternalError("GRAPH", f"{node.name} runs at step {node.step}, and takes frames from {wrong}")
+        last = max(steps.values(), default=0)
+        return tuple(Graph([node for node in self.nodes if node.step == step]) for step in range(last + 1))
+
+    def routes(self) -> dict[str, Route]:
+        """By which columns the rows of each entry are shuffled."""
+        inputs = [each for node in self.nodes for each in node.inputs if each.source not in self._by_name]
+        found = {each.source: each.route for each in inputs if each.route is not None}
+        if any(each.route != found.get(each.source) for each in inputs):
+            raise InternalError("GRAPH", f"the rows of an entry are shuffled in different ways: {inputs}")
+        return found
+
+    def watermarks(self) -> dict[str, int | None]:
+        """Where time stands at each node whose output leaves the graph."""
+        return {name: self._by_name[name].operator.watermark_us for name in self.exits}
 
     def buffered(self) -> dict[str, int]:
         """Rows whose fate is undecided, by stage."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
+from windowpane.core.frames import Frame, Given, GroupRequests, MaybeLateRows, Partials, Rows, SideRows, TriggerTimes
 from windowpane.errors import StateError
 
 END = 1 << 63
@@ -46,7 +46,7 @@ class Portion:
 
     place: Place = NOWHERE
     rows: int = 0
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[Given] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,16 @@ class Numbers:
         return cls(first, min(1 << 32, END - first))
 
 
-def numbered(portions: Iterable[Portion], numbers: Numbers, states: Collection[str]) -> list[Frame]:
+def numbered(portions: Iterable[Portion], numbers: Numbers, states: Collection[str]) -> list[Given]:
     """The frames of a micro-batch in the order of their places, with final numbers. `states`: as in `shifted`.
 
     `portions` stand in the order of their tasks, and every shard receives all of them.
     """
-    frames: list[Frame] = []
+    frames: list[Given] = []
     used = 0
     for portion in sorted(portions, key=lambda each: each.place):
-        frames += [shifted(frame, numbers.first + used, states) for frame in portion.frames]
+        by = numbers.first + used
+        frames += [Given(source, shifted(frame, by, states)) for source, frame in portion.frames]
         used += portion.rows
         if used > numbers.room:
             raise StateError(
@@ -89,7 +90,7 @@ def numbered(portions: Iterable[Portion], numbers: Numbers, states: Collection[s
 
 def shifted(frame: Frame, by: int, states: Collection[str]) -> Frame:
     """The frame with `by` added to all arrival numbers: the column ARRIVAL, and state columns named `states`."""
-    if not isinstance(frame, Rows | TriggerTimes | Partials | MaybeLateRows | SideRows) or not by:
+    if not isinstance(frame, Rows | TriggerTimes | Partials | MaybeLateRows | GroupRequests | SideRows) or not by:
         return frame
     batch = frame.batch
     for index, name in enumerate(batch.schema.names):

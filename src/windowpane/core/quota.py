@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,29 @@ from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+class Quota(Protocol):
+    """Decides which groups a window has."""
+
+    @property
+    def max_groups(self) -> int:
+        """Groups that a window may have."""
+
+    def admit(self, pairs: pa.RecordBatch) -> Bools:
+        """Whether each (window, keys) belongs to a group that the window has, or still has room for."""
+
+    def forget(self, closed: Int64s) -> None:
+        """Forget the groups of closed windows."""
+
+    def windows(self) -> Int64s:
+        """Keys of the windows that have groups."""
+
+    def tables(self) -> dict[str, pa.RecordBatch]:
+        """What outlives the micro-batch."""
+
+    def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
+        """Take up what `tables` gave."""
 
 
 class GroupQuota:
@@ -54,6 +78,44 @@ class GroupQuota:
 
     def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
         self._admitted.replace(tables.get("admitted"))
+
+
+class DecidedGroups:
+    """The groups that another stage has admitted for the rows of one micro-batch."""
+
+    def __init__(self, max_groups: int, keys: Sequence[str]) -> None:
+        self.max_groups = max_groups
+        self._names = [c.WINDOW_KEY, *keys]
+        self._admitted = RowBuffer()
+
+    def add(self, admitted: pa.RecordBatch) -> None:
+        self._admitted.append(admitted.select(self._names))
+
+    def clear(self) -> None:
+        self._admitted.replace(None)
+
+    def admit(self, pairs: pa.RecordBatch) -> Bools:
+        """Whether each (window, keys) is among the admitted ones."""
+        known = self._admitted.rows()
+        if known is None:
+            return np.zeros(pairs.num_rows, bool)
+        whole = concat([known, pairs.select(self._names)])
+        assert whole is not None
+        groups, first = group_rows([whole.column(name) for name in self._names], whole.num_rows)
+        admitted: Bools = (first < known.num_rows)[groups.ids[known.num_rows :]]
+        return admitted
+
+    def forget(self, closed: Int64s) -> None:
+        """Nothing is remembered."""
+
+    def windows(self) -> Int64s:
+        return np.zeros(0, np.int64)
+
+    def tables(self) -> dict[str, pa.RecordBatch]:
+        return {}
+
+    def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
+        """Nothing is remembered."""
 
 
 def _rank_within(values: Int64s) -> Int64s:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Rows, SideRows, Watermark
-from windowpane.core.graph import Given, Graph
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, Rows, SideRows, Watermark
+from windowpane.core.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Emissions, Frame, MaybeLateRows, Partials, Progress, Rows, SideRows, TriggerTimes
+from windowpane.core.frames import (
+    AdmittedGroups,
+    Emissions,
+    Frame,
+    Given,
+    GroupRequests,
+    MaybeLateRows,
+    Partials,
+    Progress,
+    Rows,
+    SideRows,
+    TriggerTimes,
+)
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.numbering import Numbers, Place, Portion
 from windowpane.errors import InternalError
 
-_DATA: dict[str, type[Rows | TriggerTimes | Partials | MaybeLateRows | Emissions | SideRows]] = {
+_Data: TypeAlias = (
+    Rows | TriggerTimes | Partials | MaybeLateRows | GroupRequests | AdmittedGroups | Emissions | SideRows
+)
+_DATA: dict[str, type[_Data]] = {
     "rows": Rows,
     "triggers": TriggerTimes,
     "partials": Partials,
     "maybe_late_rows": MaybeLateRows,
+    "group_requests": GroupRequests,
+    "admitted_groups": AdmittedGroups,
     "emissions": Emissions,
     "side": SideRows,
 }
@@ -56,32 +73,46 @@ def unpack_frames(data: blob.Blob) -> tuple[list[Frame], Accounting, dict[str, o
     return frames, Accounting(**counts), meta
 
 
+def data_rows(frames: Iterable[Frame]) -> int:
+    """Rows, partial accumulators and the like in the frames. Side rows have their outcome, and are left out."""
+    return sum(frame.batch.num_rows for frame in frames if isinstance(frame, _CROSSING))
+
+
+_CROSSING = (Rows, TriggerTimes, Partials, MaybeLateRows, GroupRequests, AdmittedGroups)
+
+
 @dataclass(frozen=True)
-class FoldedRows:
-    """What one task of the fold stage sends to one shard."""
+class StageMessage:
+    """What a task of the source, or a shard, sends to one shard of the next stage in a micro-batch."""
 
     portions: Sequence[Portion]
     clock_us: int
     numbers: Numbers | None = None
-    """The arrival numbers of the micro-batch; None if the task has no rows to number."""
+    """The arrival numbers of the micro-batch; None if the rows are numbered, or if there are none."""
     counts: Accounting = field(default_factory=Accounting)
     tallies: Mapping[str, int] = field(default_factory=dict)
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    """Where time stands after the micro-batch, by the entry of the next stage that it holds for."""
 
     def pack(self) -> bytes:
         sizes = [[*astuple(portion.place), portion.rows, len(portion.frames)] for portion in self.portions]
         numbers = None if self.numbers is None else list(astuple(self.numbers))
-        message = encode_record(_Message(self.clock_us, numbers, sizes, dict(self.tallies)))
-        return pack_frames((frame for each in self.portions for frame in each.frames), self.counts, **message)
+        sent = [given for portion in self.portions for given in portion.frames]
+        message = _Message(
+            self.clock_us, numbers, sizes, [given.source for given in sent], dict(self.tallies), dict(self.watermarks)
+        )
+        return pack_frames((given.frame for given in sent), self.counts, **encode_record(message))
 
     @classmethod
-    def unpack(cls, data: blob.Blob) -> FoldedRows:
+    def unpack(cls, data: blob.Blob) -> StageMessage:
         """What `pack` was called on."""
         frames, counts, meta = unpack_frames(data)
-        message, rest, portions = decode_record(_Message, meta), iter(frames), list[Portion]()
+        message, portions = decode_record(_Message, meta), list[Portion]()
+        rest = map(Given, message.sources, frames)
         for *place, rows, made in message.portions:
             portions.append(Portion(Place(*place), rows, list(islice(rest, made))))
         numbers = None if message.numbers is None else Numbers(*message.numbers)
-        return cls(portions, message.clock_us, numbers, counts, message.tallies)
+        return cls(portions, message.clock_us, numbers, counts, message.tallies, message.watermarks)
 
 
 @dataclass(frozen=True)
@@ -90,4 +121,7 @@ class _Message:
     numbers: list[int] | None
     portions: list[list[Any]]
     """Of each portion its place, its rows, and how many frames it has."""
+    sources: list[str]
+    """Of each frame the entry of the next stage that takes it."""
     tallies: dict[str, int]
+    watermarks: dict[str, int | None]

@@ -13,10 +13,20 @@ from windowpane.core.graph import Graph, Input, Node
 from windowpane.core.operators.aggregation import Aggregation, PlainRows, RowEmission
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.dedupe import Dedupe
+from windowpane.core.operators.group_quota import RequestGroups
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
+from windowpane.core.operators.time_order import TimeOrder
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
-from windowpane.core.operators.window_kinds import WindowSettings, aggregating_operators, row_operator
+from windowpane.core.operators.window_kinds import (
+    QuotaOperators,
+    WindowSettings,
+    aggregating_operators,
+    quota_operators,
+    row_operator,
+)
+from windowpane.core.routing import Route
 from windowpane.plan.node_fields import PhysicalCall, WindowPlan
+from windowpane.plan.placement import Placement
 from windowpane.plan.stages import DedupeStage, InputStage, Stage, StageGraph, TimeStage, WindowStage
 from windowpane.sql.query import Emit
 
@@ -35,8 +45,9 @@ def build_graph(
     times move the watermark. `feedback`: tasks of the source know the watermark of the batch before, so that they can
     judge and fold rows. `sharded`: rows are divided among shards.
     """
-    building = _Building(stages, rows, data_driven=data_driven, feedback=feedback, sharded=sharded)
-    for stage in stages.stages:
+    layout = stages if sharded else stages.in_one_shuffle()
+    building = _Building(layout, rows, data_driven=data_driven, feedback=feedback, sharded=sharded)
+    for stage in layout.stages:
         building.add(stage)
     return Graph(building.nodes)
 
@@ -51,6 +62,8 @@ class _Building:
     nodes: list[Node] = field(default_factory=list)
     last: dict[str, str] = field(default_factory=dict)
     """The node or entry by which the rows of each stage leave it."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """The step at which each node runs."""
 
     def add(self, stage: Stage) -> None:
         """Append the operators of a stage, behind those of the stages it takes rows from."""
@@ -64,36 +77,75 @@ class _Building:
                 dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys)
                 self.last[stage.name] = self.append(stage, [dedupe], self.last[stage.inputs[0]])
             case WindowStage():
-                operators = self.window(stage)[len(self.folding(stage)) :]
-                self.last[stage.name] = self.append(stage, operators, self.last[stage.inputs[0]])
+                self.last[stage.name] = self.add_window(stage)
 
     def add_time(self, stage: TimeStage) -> None:
         """Rows are judged and folded before they reach the watermark, which then covers what was made of them."""
         intake, *gate = self.intake(stage)
-        source = self.append(stage, [intake], self.last[stage.inputs[0]], before_shuffle=True)
-        source = self.append(stage, gate, source, before_shuffle=self.feedback)
-        for window in self.windows_over(stage.name):
-            source = self.append(window, self.folding(window), source, before_shuffle=True)
-        self.last[stage.name] = self.append(stage, [self.watermark(stage)], source)
+        windows = self.windows_over(stage.name)
+        layouts = [each.layout for each in self.stages.of(WindowStage)]
+        first = next((each.dedupe for each in layouts if each.dedupe), layouts[0].window) if layouts else Placement()
+        source = self.append(stage, [intake], self.last[stage.inputs[0]], step=0)
+        source = self.append(stage, gate, source, step=0 if self.feedback else 1, to=first)
+        for window in windows:
+            source = self.append(window, self.folding(window) or self.requesting(window), source)
+        self.last[stage.name] = self.append(stage, [self.watermark(stage)], source, step=1, to=first)
+
+    def add_window(self, stage: WindowStage) -> str:
+        """The operators of a window that do not run before the watermark."""
+        source, layout = self.last[stage.inputs[0]], stage.layout
+        over_time = isinstance(self.stages.by_name[stage.inputs[0]], TimeStage)
+        if layout.quota:
+            return self.add_quota(stage, source, over_time=over_time)
+        operators = self.window(stage)[len(self.folding(stage)) :]
+        if layout.dedupe is None:
+            return self.append(stage, operators, source)
+        folding = [each for each in operators if each.folds]
+        source = self.append(stage, folding, source)
+        ordering = [TimeOrder()] if any(each.ordered for each in self.stages.of(TimeStage)) else []
+        return self.append(
+            stage, [*ordering, *operators[len(folding) :]], source, step=self.steps[source] + 1, to=layout.window
+        )
+
+    def add_quota(self, stage: WindowStage, source: str, *, over_time: bool) -> str:
+        """Groups are requested where the rows are, counted at the next step, and aggregated at the one after."""
+        if not over_time:
+            source = self.append(stage, self.requesting(stage), source)
+        asked_at = next(node.step for node in self.nodes if isinstance(node.operator, RequestGroups))
+        quota = self.quota(stage)
+        source = self.append(stage, [quota.admit], source, step=asked_at + 1, to=stage.layout.window)
+        return self.append(stage, quota.aggregate, source, step=asked_at + 2, to=stage.layout.window)
 
     def folding(self, stage: WindowStage) -> list[Operator]:
-        """The operators of a window that run before the shuffle. Windows that share a watermark have none."""
+        """The operators of a window that run before the first shuffle. Windows that share a watermark have none."""
         alone = self.windows_over(stage.inputs[0]) == [stage]
         return [each for each in self.window(stage) if each.folds] if self.feedback and stage.folds and alone else []
+
+    def requesting(self, stage: WindowStage) -> list[Operator]:
+        """The operator that asks for groups, if they are counted at a step of their own."""
+        return [self.quota(stage).request] if stage.layout.quota else []
 
     def windows_over(self, name: str) -> list[WindowStage]:
         """The windows that take their rows from a stage."""
         return [each for each in self.stages.of(WindowStage) if name in each.inputs]
 
-    def append(self, stage: Stage, operators: Sequence[Operator], source: str, *, before_shuffle: bool = False) -> str:
-        """Nodes in a row; returns the name of the last one."""
+    def append(
+        self, stage: Stage, operators: Sequence[Operator], source: str, *, step: int | None = None,
+        to: Placement | None = None,
+    ) -> str:  # fmt: skip
+        """Nodes in a row; returns the name of the last one. They run where their source does, or at `step`.
+
+        `to`: where the rows go, if that is a later step.
+        """
         for operator in operators:
             name = f"{stage.name}.{type(operator).__name__}"
             # Checkpoints number the operators of the main query.
             key = name if stage.account else None
-            inputs = (Input(source),)
-            self.nodes.append(Node(name, operator, inputs, stage.account, before_shuffle=before_shuffle, key=key))
-            source = name
+            at = self.steps.get(source, 0) if step is None else step
+            crosses = at > self.steps.get(source, 0)
+            route = Route(to.route_by, to.broadcast) if crosses and to is not None else None
+            self.nodes.append(Node(name, operator, (Input(source, route=route),), stage.account, step=at, key=key))
+            self.steps[name], source = at, name
         return source
 
     def intake(self, stage: TimeStage) -> list[Operator]:
@@ -119,11 +171,20 @@ class _Building:
         settings = self.settings(stage, stage.window)
         if stage.aggregation is None:
             return [row_operator(settings), RowEmission()]
-        calls = [_call(call) for call in stage.aggregation.calls]
-        aggregator = Aggregator(calls, [key.name for key in stage.keys], self.schema_below(stage))
+        aggregator = self.aggregator(stage)
         if stage.fused:
             return aggregating_operators(settings, aggregator)
         return [row_operator(settings), Aggregation(stage.keys, aggregator)]
+
+    def quota(self, stage: WindowStage) -> QuotaOperators:
+        """The operators of a window whose groups are counted at a step of their own."""
+        assert stage.window is not None
+        return quota_operators(self.settings(stage, stage.window), self.aggregator(stage))
+
+    def aggregator(self, stage: WindowStage) -> Aggregator:
+        assert stage.aggregation is not None
+        calls = [_call(call) for call in stage.aggregation.calls]
+        return Aggregator(calls, [key.name for key in stage.keys], self.schema_below(stage))
 
     def schema_below(self, stage: Stage) -> pa.Schema:
         """Schema of the rows of the input that a stage takes them from, through the stages between."""
@@ -141,7 +202,7 @@ class _Building:
             per_window=stage.per_window,
             emit=_policy(aggregation.emit) if aggregation else EmitPolicy(),
             conditional=window.when is not None,
-            broadcast=self.sharded and stage.placement.broadcast,
+            broadcast=self.sharded and stage.layout.window.broadcast,
         )
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
@@ -15,7 +15,7 @@ from windowpane.plan.eventtime.timing import LateRule, TimeMode
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, SideRoute, WindowPlan
 from windowpane.plan.physical import Deadlines
-from windowpane.plan.placement import Placement
+from windowpane.plan.placement import Layout
 from windowpane.sql.query import Expr, OrderKey, Output, Relation
 
 
@@ -102,7 +102,10 @@ class WindowStage(Stage):
     """Overlapping windows have a state each, instead of sharing panes."""
     admits: bool
     """Which rows count depends on rows before them, because of a quota or dedupe."""
-    placement: Placement
+    layout: Layout
+    """Where dedupe, quota and window run."""
+    together: Layout
+    """The same with one shuffle, for a single shard and for checkpoints that were made so."""
 
     @property
     def folds(self) -> bool:
@@ -184,6 +187,16 @@ class StageGraph:
     @property
     def output(self) -> OutputStage:
         return self.only(OutputStage)
+
+    @property
+    def is_spread(self) -> bool:
+        """Rows are shuffled more than once."""
+        return any(stage.layout.is_spread for stage in self.of(WindowStage))
+
+    def in_one_shuffle(self) -> StageGraph:
+        """The same stages with all state behind one shuffle."""
+        windows = {each.name: replace(each, layout=each.together) for each in self.of(WindowStage)}
+        return StageGraph(tuple(windows.get(each.name, each) for each in self.stages))
 
     @property
     def ticks_for(self) -> tuple[str, ...]:

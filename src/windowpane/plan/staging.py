@@ -12,7 +12,7 @@ from windowpane.plan import physical
 from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
-from windowpane.plan.placement import place
+from windowpane.plan.placement import place, place_together
 from windowpane.plan.stages import (
     AnyStage,
     DedupeStage,
@@ -126,7 +126,8 @@ class _Staging:
                 fused=found.fused,
                 per_window=found.pane_us is None,
                 admits=limited or dedupe is not None,
-                placement=place(found.window, found.aggregation, compared),
+                layout=place(found.window, found.aggregation, compared),
+                together=place_together(found.window, found.aggregation, compared),
             )
         )
         return {column.name: column.expr.text for column in project.columns}

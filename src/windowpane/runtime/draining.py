@@ -21,8 +21,12 @@ def drain(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
     last = checkpoint.log.last_committed()
     entry = checkpoint.ledger.read(last)
     if entry is not None:
-        spark, stages = transform.runner.spark, transform.dataflow.stages
-        transform.run_batch(end_batch(spark, checkpoint.spark, stages, last, entry.clock_us), last + 1, final=True)
+        flow = transform.dataflow
+        end = end_batch(
+            transform.runner.spark, checkpoint.spark, flow.stages, last,
+            clock_us=entry.clock_us, shard_ids=flow.shard_ids,
+        )  # fmt: skip
+        transform.run_batch(end, last + 1, final=True)
     settle(transform, for_good=True)
     checkpoint.finish(last + 1)
     return True

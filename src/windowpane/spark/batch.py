@@ -83,8 +83,9 @@ class BatchRunner:
     def _account(
         self, batch_id: int, before: Entry | None, gathered: Gathered, *, final: bool
     ) -> tuple[Entry, ReinjectionSplit]:
-        """Add up the reports of the shards; InternalError if rows do not add up."""
+        """Add up the reports of all stages and shards; InternalError if rows do not add up."""
         reports = Reports.of(gathered.reports)
+        reports.check_crossings()
         unreadable = 0 if final else len(self.checkpoint.unreadable.of(batch_id))
         clock_us = reports.clock_us(before.clock_us if before else 0)
         elapsed_us = clock_us - before.clock_us if before else 0

@@ -1,4 +1,4 @@
-"""A planned query as a Spark dataflow: source, fold stage, shuffle by shard, merge stage, packed results."""
+"""A planned query as a Spark dataflow: source, fold stage, a shuffle before each stateful stage, packed results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
 from windowpane.spark.event_times import NOW
-from windowpane.spark.fold_stage import CLOCK, PACKED, FoldStage
+from windowpane.spark.fold_stage import CLOCK, FoldStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.merge_stage import OUTPUT, MergeStage
 from windowpane.spark.outputs import ResultFrame, crossing_schema
 from windowpane.spark.overflow import Overflow
 from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
-from windowpane.spark.stages import Stages
+from windowpane.spark.stages import PACKED, Stages
 from windowpane.spark.ticking import TickStage, ticking
 from windowpane.sql import SessionFacts
 from windowpane.sql.query import Column
@@ -34,11 +34,13 @@ from windowpane.sql.types import to_arrow
 
 @dataclass(frozen=True)
 class Dataflow:
-    """`packed` is the merge stage's output (`merge_stage.OUTPUT`); `results` unpacks the results of a batch of it."""
+    """`packed` is the last stage's output (`merge_stage.OUTPUT`); `results` unpacks the results of a batch of it."""
 
     packed: DataFrame
     stages: Stages
     results: ResultFrame
+    shard_ids: tuple[int, ...]
+    """What Spark calls the shards."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,15 @@ def build_dataflow(
     feedback: bool,
     ticks: bool,
     identified: bool = False,
+    spread: bool = True,
     cache_bytes: int = 0,
     overflow: str | None = None,
 ) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before.
 
-    `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is.
-    `cache_bytes`: how much of the state each executor caches on its disk. `overflow`: a folder for large results.
+    `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is. `spread`:
+    rows may be shuffled more than once. `cache_bytes`: how much of the state each executor caches on its disk.
+    `overflow`: a folder for large results.
     """
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     fits = plan.scan is not None and plan.scan.holds_in(SessionFacts.of(settings))
@@ -80,7 +84,7 @@ def build_dataflow(
         ).build()
         crossing = to_arrow_schema(rows.schema, timezone="UTC")
     sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
-    stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback)
+    stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback, spread=spread)
     if scan is None and not stages.ordered:
         rows = rows.drop(*c.FILE_COLUMNS)
     ids = shard_ids(spark, shards)
@@ -90,8 +94,11 @@ def build_dataflow(
     results = ResultFrame.over(plan.stages.result, plan.plan_id, crossing_schema(emitted), identified=identified)
     columns = tuple(results.schema.names)
     stages = replace(stages, result_columns=columns, overflow=Overflow.of(overflow, shards))
-    packed = folded.groupBy("shard").transformWithState(MergeStage(stages, cache_bytes), OUTPUT, "Append", "None")
-    return Dataflow(packed, stages, results)
+    packed = folded
+    for step in range(1, stages.last_step + 1):
+        stage = MergeStage(stages, step, ids, cache_bytes)
+        packed = packed.groupBy("shard").transformWithState(stage, OUTPUT, "Append", "None")
+    return Dataflow(packed, stages, results, ids)
 
 
 def worker_scan(scan: ColumnarScan) -> Scan:

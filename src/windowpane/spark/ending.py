@@ -2,48 +2,82 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.spark.entries import entries_of
-from windowpane.spark.merge_stage import OUTPUT, STATE, Shard
-from windowpane.spark.stages import Stages
+from windowpane.spark.merge_stage import OUTPUT, Shard, addressed, state_name
+from windowpane.spark.stages import MESSAGE, Stages
+
+_ENTRY = "entry"
+"""The kind of rows that hold a state entry; their `name` is its name."""
+_ROWS = f"{OUTPUT}, name string"
 
 
 @dataclass(frozen=True)
 class EndShards:
-    """Picklable: `run` ends one shard in a worker."""
+    """Picklable: `run` ends one shard of a step in a worker, with its state and the messages of the step before."""
 
     stages: Stages
+    step: int
+    shard_ids: tuple[int, ...]
     clock_us: int
 
-    def run(self, entries: pa.Table) -> pa.Table:
-        outputs = Shard(self.stages, entries_of(entries)).end(self.clock_us)
-        shard = entries.column("shard")[0].as_py()
-        return pa.table(
+    def run(self, rows: pa.Table) -> pa.Table:
+        shard_id = rows.column("shard")[0].as_py()
+        entries, messages = _of_kind(rows, _ENTRY), _of_kind(rows, MESSAGE).sort_by("origin")
+        shard = Shard(self.stages, entries_of(entries.rename_columns({"name": "entry", "payload": "blob"})), self.step)
+        shard.end(self.clock_us, messages.column("payload").to_pylist())
+        given = list(addressed(shard, self.shard_ids.index(shard_id), Counter()))
+        ended = pa.table(
             {
-                "shard": pa.array([shard] * len(outputs), pa.int32()),
-                "kind": pa.array([kind for kind, _ in outputs], pa.string()),
-                "payload": pa.array([payload for _, payload in outputs], pa.binary()),
+                "shard": pa.array([self.shard_ids[to] for to, _, _ in given], pa.int32()),
+                "origin": pa.array([shard_id] * len(given), pa.int32()),
+                "kind": pa.array([kind for _, kind, _ in given], pa.string()),
+                "payload": pa.array([payload for _, _, payload in given], pa.binary()),
+                "name": pa.nulls(len(given), pa.string()),
             }
         )
+        handed_on = rows.filter(pc.invert(pc.is_in(rows.column("kind"), pa.array([_ENTRY, MESSAGE]))))
+        return pa.concat_tables([ended, handed_on.cast(ended.schema)])
 
 
-def read_state(spark: SparkSession, checkpoint: str, batch_id: int) -> DataFrame:
-    """The state entries of all shards as of a batch: shard, entry, blob."""
-    state = spark.read.format("statestore").option("stateVarName", STATE).option("batchId", batch_id).load(checkpoint)
+def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("kind"), kind))
+
+
+def read_state(spark: SparkSession, checkpoint: str, stages: Stages, step: int, batch_id: int) -> DataFrame:
+    """The state entries of all shards of a step as of a batch: shard, entry, blob."""
+    # Spark numbers stateful operators from the last one to the first.
+    reader = spark.read.format("statestore").option("operatorId", stages.last_step - step).option("batchId", batch_id)
+    state = reader.option("stateVarName", state_name(stages, step)).load(checkpoint)
     return state.selectExpr("key.shard AS shard", "user_map_key.entry AS entry", "user_map_value.blob AS blob")
 
 
-def end_batch(spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int, clock_us: int) -> DataFrame:
-    """What the merge stage would give if the stream ended after `batch_id`."""
-    state = read_state(spark, checkpoint, batch_id)
-    end = EndShards(stages, clock_us)
+def end_batch(
+    spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int, *, clock_us: int, shard_ids: Sequence[int]
+) -> DataFrame:
+    """What the stages would give if the stream ended after `batch_id`."""
 
-    def run(entries: pa.Table) -> pa.Table:
-        """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
-        return end.run(entries)
+    def ended(before: DataFrame | None, step: int) -> DataFrame:
+        state = read_state(spark, checkpoint, stages, step, batch_id).selectExpr(
+            "shard", "-1 AS origin", f"'{_ENTRY}' AS kind", "blob AS payload", "entry AS name"
+        )
+        rows = state if before is None else state.unionAll(before)
+        end = EndShards(stages, step, tuple(shard_ids), clock_us)
 
-    return state.groupBy("shard").applyInArrow(run, OUTPUT)
+        def run(rows: pa.Table) -> pa.Table:
+            """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
+            return end.run(rows)
+
+        return rows.groupBy("shard").applyInArrow(run, _ROWS)
+
+    whole = reduce(ended, range(1, stages.last_step + 1), None)
+    assert whole is not None
+    return whole.drop("name")

@@ -12,22 +12,21 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Clock, Frame, Rows, Watermark
+from windowpane.core.frames import Clock, Frame, Given, Rows, Watermark
 from windowpane.core.numbering import NOWHERE, Numbers, Portion
 from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
-from windowpane.core.wire import FoldedRows
+from windowpane.core.wire import StageMessage
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.original_events import with_events
 from windowpane.scan.scan import Scan, Scanned
 from windowpane.spark.batch_context import BatchContext, task_batch_id, task_context
-from windowpane.spark.stages import Stages
+from windowpane.spark.stages import MESSAGE, SENT, Stages, sent_rows
 from windowpane.spark.timings import FOLD, PACK, SOURCE, timed, timed_items
 
 CLOCK = "_clock"
 """The micro-batch's timestamp as a column, if there is no feedback from the driver."""
-PACKED = "shard int, origin int, payload binary"
 FUTURE, REINJECTED, NUMBERED, TIMES = "future_rows", "reinjected", "numbered", "time."
 """Names of tallies: rows too far ahead, reinjected rows, numbered rows, and the prefix of counts by time source."""
 
@@ -55,11 +54,12 @@ class FoldStage:
     def _pack(self, fold: _Fold, clock_us: int, task: int, numbers: Numbers) -> pa.RecordBatch:
         home = task % self.stages.shards
         with timed(fold.spent, PACK):
-            routed = self.stages.route_portions(fold.portions, home)
+            routed = self.stages.route_portions(fold.portions, 1, home)
+        tallies = fold.tallies() | {f"{SENT}1": sent_rows(routed)}
         payloads = [
-            FoldedRows(
+            StageMessage(
                 portions, clock_us, numbers, counts=fold.counts if shard == home else Accounting(),
-                tallies=fold.tallies() if shard == home else {},
+                tallies=tallies if shard == home else {},
             ).pack()
             for shard, portions in enumerate(routed)
         ]  # fmt: skip
@@ -71,9 +71,10 @@ def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes])
     columns = [
         pa.array(shard_ids, pa.int32()),
         pa.array([origin] * len(payloads), pa.int32()),
+        pa.array([MESSAGE] * len(payloads), pa.string()),
         pa.array(payloads, pa.binary()),
     ]
-    return pa.RecordBatch.from_arrays(columns, ["shard", "origin", "payload"])
+    return pa.RecordBatch.from_arrays(columns, ["shard", "origin", "kind", "payload"])
 
 
 class _Fold:
@@ -106,7 +107,7 @@ class _Fold:
         rows = batch.drop_columns(beside) if beside else batch
         portion = self.portions[-1]
         frames = self._given(Rows(self._stages.complete_rows(rows, portion.rows)))
-        portion.frames += frames if source is None else [with_events(frame, source) for frame in frames]
+        portion.frames += frames if source is None else [Given(at, with_events(frame, source)) for at, frame in frames]
         portion.rows += batch.num_rows
 
     def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
@@ -121,10 +122,10 @@ class _Fold:
         if self._context and self._context.watermark_us is not None:
             self.portions[-1].frames += self._given(Watermark(self._context.watermark_us))
 
-    def _given(self, frame: Frame) -> list[Frame]:
+    def _given(self, frame: Frame) -> list[Given]:
         (entry,) = self._graph.entries
         given = self._graph.feed(entry, [frame])
-        return [each.frame for each in given if not isinstance(each.frame, Clock | Watermark)]
+        return [each for each in given if not isinstance(each.frame, Clock | Watermark)]
 
     @property
     def counts(self) -> Accounting:

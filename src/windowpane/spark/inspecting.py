@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +27,10 @@ class DescribeShards:
     """Picklable: `run` describes one shard in a worker."""
 
     stages: Stages
+    step: int
 
     def run(self, entries: pa.Table) -> pa.Table:
-        held = Shard(self.stages, entries_of(entries)).holdings()
+        held = Shard(self.stages, entries_of(entries), self.step).holdings()
         shard = entries.column("shard")[0].as_py()
         rows = [{"shard": shard, "operator": operator} | vars(item) for operator, item in held]
         return pa.Table.from_pylist(rows, _SCHEMA)
@@ -36,10 +38,14 @@ class DescribeShards:
 
 def read_holdings(spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int) -> DataFrame:
     """What the state held after a batch, by `HOLDINGS`."""
-    describe = DescribeShards(stages)
 
-    def run(entries: pa.Table) -> pa.Table:
-        """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
-        return describe.run(entries)
+    def of_step(step: int) -> DataFrame:
+        describe = DescribeShards(stages, step)
 
-    return read_state(spark, checkpoint, batch_id).groupBy("shard").applyInArrow(run, HOLDINGS)
+        def run(entries: pa.Table) -> pa.Table:
+            """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
+            return describe.run(entries)
+
+        return read_state(spark, checkpoint, stages, step, batch_id).groupBy("shard").applyInArrow(run, HOLDINGS)
+
+    return reduce(DataFrame.unionAll, map(of_step, range(1, stages.last_step + 1)))

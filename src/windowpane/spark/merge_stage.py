@@ -1,72 +1,99 @@
-"""The merge stage, which transformWithState runs once per shard: merges partials, moves time and closes windows."""
+"""A stateful stage, which transformWithState runs once per shard: merges partials, moves time and closes windows.
+
+A query has one for each shuffle. One that is not the last sends messages to the next, through which its report and side
+rows travel on to the driver.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, SideRows, Watermark
+from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, SideRows, Watermark
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
 from windowpane.core.state import EntryMap
-from windowpane.core.wire import FoldedRows, pack_frames
+from windowpane.core.wire import StageMessage, data_rows, pack_frames
 from windowpane.spark.entries import StoredEntries
 from windowpane.spark.overflow import Outlet, in_payloads
 from windowpane.spark.piece_cache import worker_cache
 from windowpane.spark.shard_report import ShardReport
-from windowpane.spark.stages import Stages
-from windowpane.spark.timings import MERGE, STATE_CALLS, timed
+from windowpane.spark.stages import MESSAGE, PACKED, RECEIVED, SENT, Stages, sent_rows
+from windowpane.spark.timings import MERGE, PACK, STATE_CALLS, timed
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-OUTPUT = "shard int, kind string, payload binary"
+OUTPUT = PACKED
 REPORT, RESULTS, SIDE = "report", "results", "side"
-STATE, STATE_KEY, STATE_VALUE = "operators", "entry string", "blob binary"
+STATE_KEY, STATE_VALUE = "entry string", "blob binary"
+
+
+def state_name(stages: Stages, step: int) -> str:
+    """The name of a step's state variable. That of the last one is what it was when there was only one."""
+    return "operators" if step == stages.last_step else f"operators_{step}"
 
 
 class MergeStage(StatefulProcessor):
-    """State: a map of Arrow blobs per shard, named by operator and entry."""
+    """State: a map of Arrow blobs per shard, named by operator and entry. `shard_ids`: as of FoldStage."""
 
-    def __init__(self, stages: Stages, cache_bytes: int) -> None:
+    def __init__(self, stages: Stages, step: int, shard_ids: Sequence[int], cache_bytes: int) -> None:
         """`cache_bytes`: how much of the state each executor caches on its disk."""
-        self._stages, self._cache_bytes = stages, cache_bytes
+        self._stages, self._step, self._shard_ids = stages, step, tuple(shard_ids)
+        self._cache_bytes = cache_bytes
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getMapState(STATE, STATE_KEY, STATE_VALUE)
+        self._state = handle.getMapState(state_name(self._stages, self._step), STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        packed = sorted(((row["origin"], bytes(row["payload"])) for row in rows), key=lambda pair: pair[0])
+        messages = []
+        for row in rows:
+            if row["kind"] == MESSAGE:
+                messages.append((row["origin"], bytes(row["payload"])))
+            else:
+                yield Row(shard=key[0], origin=row["origin"], kind=row["kind"], payload=row["payload"])
+        messages.sort(key=lambda pair: pair[0])
         spent: Counter[str] = Counter()
         with timed(spent, STATE_CALLS):
             stored = StoredEntries(self._state, spent, worker_cache(self._cache_bytes))
             entries = EntryMap(stored, stored.size_of)
         with timed(spent, MERGE):
-            shard = Shard(self._stages, entries)
-            shard.take([payload for _, payload in packed])
+            shard = Shard(self._stages, entries, self._step)
+            shard.take([payload for _, payload in messages])
         with timed(spent, STATE_CALLS):
             stored.write(entries.changes)
-        outputs = shard.outputs(spent)
-        for kind, payload in outputs:
-            yield Row(shard=key[0], kind=kind, payload=payload)
+        for to, kind, payload in addressed(shard, self._shard_ids.index(key[0]), spent):
+            yield Row(shard=self._shard_ids[to], origin=key[0], kind=kind, payload=payload)
+
+
+def addressed(shard: Shard, number: int, spent: Counter[str]) -> Iterator[tuple[int, str, bytes]]:
+    """What shard `number` gives, with the shard of the next step that each payload goes to or through."""
+    with timed(spent, PACK):
+        messages = shard.messages(number)
+    for to, payload in enumerate(messages):
+        yield to, MESSAGE, payload
+    for kind, payload in shard.outputs(spent):
+        yield number, kind, payload
 
 
 class Shard:
-    """The merge operators of one shard for one micro-batch, with the state of the previous one."""
+    """The operators of one shard of a step for one micro-batch, with the state of the previous one."""
 
-    def __init__(self, stages: Stages, entries: EntryMap) -> None:
-        self._graph = stages.merge()
-        (self._entry,) = self._graph.entries
-        self._result_columns, self._arrival_states = stages.result_columns, stages.arrival_states
+    def __init__(self, stages: Stages, entries: EntryMap, step: int = 1) -> None:
+        self._stages, self._step, self._graph = stages, step, stages.graph(step)
         self._entries = entries
         self._graph.load(entries)
         self._outlet, self._results, self._side = Outlet(stages.overflow), 0, Counter[str]()
+        self._crossing: list[Given] = []
+        """What goes on to the next step."""
+        self._watermarks: dict[str, int | None] = {}
         self._counts, self._clock_us, self._tallies = Accounting(), 0, Counter[str]()
 
     def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
@@ -75,21 +102,29 @@ class Shard:
         return self.outputs()
 
     def take(self, payloads: Iterable[bytes]) -> None:
-        """Process the messages of the fold stage."""
-        frames, self._counts, self._clock_us, self._tallies = self._unpacked(payloads)
-        self._finish([*frames, BatchEnd()])
+        """Process the messages of the stage before."""
+        self._finish(self._received(payloads), BatchEnd())
 
-    def end(self, clock_us: int) -> list[tuple[str, bytes]]:
-        """Graceful end: everything open is emitted."""
+    def end(self, clock_us: int, payloads: Iterable[bytes] = ()) -> None:
+        """Graceful end: everything open is emitted. `payloads`: what the stage before has given at its end."""
+        received = self._received(payloads)
         self._clock_us = clock_us
-        self._finish([Clock(clock_us), ControlSignal.END])
-        return self.outputs()
+        self._finish(received, ControlSignal.END)
+
+    def messages(self, number: int) -> list[bytes]:
+        """What this shard, number `number`, sends to each shard of the next step; nothing if this is the last step."""
+        if self._step == self._stages.last_step:
+            return []
+        routed = self._stages.route_portions([Portion(frames=self._crossing)], self._step + 1, number)
+        self._tallies[f"{SENT}{self._step + 1}"] += sent_rows(routed)
+        watermarks = self._graph.watermarks()
+        return [StageMessage(portions, self._clock_us, watermarks=watermarks).pack() for portions in routed]
 
     def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
-        """The report, results and side rows. `spent`: more tallies."""
+        """The report, results and side rows, after `messages`. `spent`: more tallies."""
         report = ShardReport.of(
-            self._graph, self._clock_us, state_bytes=self._entries.size(), side=self._side, results=self._results,
-            tallies={**self._tallies, **spent},
+            self._graph, self._clock_us, step=self._step, state_bytes=self._entries.size(), side=self._side,
+            results=self._results, tallies={**self._tallies, **spent},
         )  # fmt: skip
         return [(REPORT, report.pack(self._counts)), *self._outlet.rows()]
 
@@ -97,38 +132,60 @@ class Shard:
         """What the operators keep, each with the operator's name."""
         return [(type(operator).__name__, held) for operator in self._graph.operators for held in operator.holdings()]
 
-    def _unpacked(self, payloads: Iterable[bytes]) -> tuple[list[Frame], Accounting, int, Counter[str]]:
+    def _received(self, payloads: Iterable[bytes]) -> list[Given]:
+        """The frames of all messages, in order and with their final numbers."""
         sent, numbers = list[Portion](), Numbers.onwards(0)
-        folded, clock_us, tallies = Accounting(), 0, Counter[str]()
-        for each in map(FoldedRows.unpack, payloads):
+        for each in map(StageMessage.unpack, payloads):
             sent += each.portions
             numbers = each.numbers or numbers
-            folded = folded + each.counts
-            clock_us = max(clock_us, each.clock_us)
-            tallies.update(each.tallies)
-        before = self._graph.watermark_before(self._entry)
-        beginning: list[Frame] = [Clock(clock_us), *([] if before is None else [Watermark(before)])]
-        return beginning + numbered(sent, numbers, self._arrival_states), folded, clock_us, tallies
+            self._counts = self._counts + each.counts
+            self._clock_us = max(self._clock_us, each.clock_us)
+            self._tallies.update(each.tallies)
+            self._watermarks |= each.watermarks
+        frames = numbered(sent, numbers, self._stages.arrival_states)
+        self._tallies[f"{RECEIVED}{self._step}"] += data_rows(given.frame for given in frames)
+        return frames
 
-    def _finish(self, frames: list[Frame]) -> None:
-        for given in self._graph.flow(self._entry, frames):
-            self._put(given.frame)
+    def _finish(self, received: list[Given], end: Frame) -> None:
+        """Feed all entries, each with the messages that begin and end a micro-batch, and save the state."""
+        for given in received:
+            if isinstance(given.frame, SideRows):
+                self._put(given)
+        for entry in self._graph.entries:
+            data = [frame for source, frame in received if source == entry and not isinstance(frame, SideRows)]
+            for given in self._graph.flow(entry, [*self._before(entry), *data, *self._after(entry), end]):
+                self._put(given)
         self._counts = sum(self._graph.take_counts().values(), self._counts)
         self._graph.save(self._entries)
 
-    def _put(self, frame: Frame) -> None:
-        """Pack a frame as soon as it is given, so that not all results of a large window are in memory."""
-        match frame:
-            case Emissions():
-                self._results += frame.batch.num_rows
-                for batch in in_payloads(self._crossing(frame).batch):
-                    self._outlet.put(RESULTS, pack_frames([Emissions(batch)], Accounting()))
-            case SideRows():
-                for kind in frame.batch.column("kind").value_counts().to_pylist():
-                    self._side[kind["values"]] += kind["counts"]
-                for batch in in_payloads(frame.batch):
-                    self._outlet.put(SIDE, pack_frames([SideRows(batch)], Accounting()))
+    def _before(self, entry: str) -> list[Frame]:
+        """The time, and at the first step the watermark that rows are judged against."""
+        before = self._graph.watermark_before(entry) if self._step == 1 else None
+        return [Clock(self._clock_us), *([] if before is None else [Watermark(before)])]
 
-    def _crossing(self, frame: Emissions) -> Emissions:
-        """Without the columns that nothing behind the merge stage uses."""
-        return frame if self._result_columns is None else Emissions(frame.batch.select(list(self._result_columns)))
+    def _after(self, entry: str) -> list[Frame]:
+        """The watermark that the step before has moved. The first step has operators that move it."""
+        reached, now = self._graph.watermark_before(entry), self._watermarks.get(entry)
+        return [] if now is None or (reached is not None and now <= reached) else [Watermark(now)]
+
+    def _put(self, given: Given) -> None:
+        """Pack a result as soon as it is given, so that not all results of a large window are in memory."""
+        match given.frame:
+            case SideRows(batch):
+                for kind in batch.column("kind").value_counts().to_pylist():
+                    self._side[kind["values"]] += kind["counts"]
+                for part in in_payloads(batch):
+                    self._outlet.put(SIDE, pack_frames([SideRows(part)], Accounting()))
+            case Clock() | Watermark() | BatchEnd() | ControlSignal():
+                pass
+            case Emissions(batch) if self._step == self._stages.last_step:
+                self._results += batch.num_rows
+                for part in in_payloads(self._shown(batch)):
+                    self._outlet.put(RESULTS, pack_frames([Emissions(part)], Accounting()))
+            case _:
+                self._crossing.append(given)
+
+    def _shown(self, results: pa.RecordBatch) -> pa.RecordBatch:
+        """Without the columns that nothing behind the last stage uses."""
+        columns = self._stages.result_columns
+        return results if columns is None else results.select(list(columns))

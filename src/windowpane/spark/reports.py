@@ -12,8 +12,10 @@ import numpy as np
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
+from windowpane.errors import InternalError
 from windowpane.spark.fold_stage import FUTURE, NUMBERED, REINJECTED, TIMES
 from windowpane.spark.shard_report import ShardReport
+from windowpane.spark.stages import RECEIVED, SENT
 from windowpane.spark.timings import seconds
 
 _STANDING = ("maxima", "held_by", "open_windows", "state_bytes", "watermarks")
@@ -35,10 +37,21 @@ class Reports:
         return max((shard.clock_us for shard in self.shards), default=otherwise)
 
     def watermark_us(self, otherwise: int | None) -> int | None:
-        """Every shard computes the same watermark from the same messages."""
-        distinct = {shard.watermark_us for shard in self.shards}
+        """Every shard of the first stage computes the same watermark from the same messages."""
+        distinct = {shard.watermark_us for shard in self.shards if shard.step == 1}
         assert len(distinct) <= 1, f"shards disagree on the watermark: {distinct}"
         return distinct.pop() if distinct else otherwise
+
+    def check_crossings(self) -> None:
+        """InternalError unless all that was sent to a stage has arrived there."""
+        for step in sorted({shard.step for shard in self.shards}):
+            sent, received = self.tallies[f"{SENT}{step}"], self.tallies[f"{RECEIVED}{step}"]
+            if sent != received:
+                raise InternalError(
+                    "ACCOUNTING",
+                    f"{sent} rows were sent to stage {step}, and {received} arrived",
+                    "this is a bug in windowpane: please report it with the query",
+                )
 
     @cached_property
     def tallies(self) -> Counter[str]:
@@ -63,7 +76,7 @@ class Reports:
         """Fields of a ledger entry besides the accounting. Without any report, they stay as they were."""
         if not self.shards:
             return {"results": 0} | ({name: getattr(before, name) for name in _STANDING} if before else {})
-        first = self.shards[0]
+        first = next(shard for shard in self.shards if shard.step == 1)
         return {
             "results": sum(shard.results for shard in self.shards),
             "maxima": dict(first.maxima),

@@ -17,6 +17,8 @@ class ShardReport:
     """Counts of the micro-batch, and where the shard stands after it."""
 
     clock_us: int
+    step: int = 1
+    """How many shuffles are in front of the shard."""
     watermark_us: int | None = None
     maxima: dict[str, int] = field(default_factory=dict)
     """The largest event time of each source partition."""
@@ -37,13 +39,13 @@ class ShardReport:
 
     @classmethod
     def of(
-        cls, graph: Graph, clock_us: int, *, state_bytes: int, results: int, side: Mapping[str, int],
+        cls, graph: Graph, clock_us: int, *, step: int, state_bytes: int, results: int, side: Mapping[str, int],
         tallies: Mapping[str, int],
     ) -> ShardReport:  # fmt: skip
         """The report of a graph of operators that has just finished a micro-batch."""
         watermark = next((each for each in graph.operators if isinstance(each, EventtimeWatermark)), None)
         report = cls(
-            clock_us, graph.watermark_us, state_bytes=state_bytes, results=results, side=dict(side),
+            clock_us, step, graph.watermark_us, state_bytes=state_bytes, results=results, side=dict(side),
             tallies=dict(tallies), open_windows=sum(operator.open_count() for operator in graph.operators),
             open_runs=[run for operator in graph.operators for run in operator.open_runs()],
         )  # fmt: skip

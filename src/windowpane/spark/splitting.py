@@ -1,7 +1,7 @@
-"""On the driver: the graph of a plan's operators, cut at the shuffle into fold stage and merge stage.
+"""On the driver: the graph of a plan's operators, cut at each shuffle into the fold stage and the stateful stages.
 
 The fold stage folds rows if it knows the watermark before the micro-batch. Only a pipeline feeds it back; without
-feedback, rows are sent as they are, and the merge stage decides which are late.
+feedback, rows are sent as they are, and the first stateful stage decides which are late.
 """
 
 from __future__ import annotations
@@ -19,30 +19,34 @@ from windowpane.plan.operators import build_graph
 from windowpane.spark.stages import Stages
 
 
-def split_stages(plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool) -> tuple[Stages, pa.Schema]:
-    """The stages of a plan for rows of schema `sent`, and the schema of their emissions."""
-    read, window = plan.stages.input, plan.stages.window
+def split_stages(
+    plan: Plan, sent: pa.Schema, *, shards: int, feedback: bool, spread: bool = True
+) -> tuple[Stages, pa.Schema]:
+    """The stages of a plan for rows of schema `sent`, and the schema of their emissions.
+
+    `spread`: rows may be shuffled more than once.
+    """
+    planned = plan.stages if spread else plan.stages.in_one_shuffle()
+    read, window = planned.input, planned.window
     fallback = feedback and read.clock_fallback
     bare = Stages(
-        fold_template=b"",
-        merge_template=b"",
+        templates=(),
+        routes=(),
         aliases=read.aliases,
         stream=read.streams[0],
-        route_by=window.placement.route_by,
         shards=shards,
         feedback=feedback,
         time_source=read.time_sources[0] if len(read.time_sources) == 1 or fallback else None,
         clock_fallback=fallback,
-        broadcast=window.placement.broadcast,
     )
     rows = {read.name: bare.complete_rows(empty_batch(sent), 0).schema}
-    graph = build_graph(plan.stages, rows, feedback=feedback, sharded=True)
-    fold, merge = graph.cut()
+    graph = build_graph(planned, rows, feedback=feedback, sharded=True)
+    steps = graph.cut()
     folding = [operator for operator in graph.operators if operator.folds]
     stages = replace(
         bare,
-        fold_template=_pickled(fold),
-        merge_template=_pickled(merge),
+        templates=tuple(map(_pickled, steps)),
+        routes=tuple(step.routes() for step in steps),
         arrival_states=tuple(name for operator in folding for name in operator.arrival_states),
         ordered=window.admits or not folding or any(operator.is_ordered for operator in folding),
     )

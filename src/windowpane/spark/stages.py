@@ -1,4 +1,4 @@
-"""The two Python stages as workers run them: graphs of operators, and the routing of rows to shards.
+"""The Python stages as workers run them: graphs of operators, and the routing of rows to shards.
 
 Workers import this module and the core, but neither planner nor SQL, so that they start fast.
 """
@@ -6,33 +6,41 @@ Workers import this module and the core, but neither planner nor SQL, so that th
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.frames import Frame, MaybeLateRows, Partials, Progress, Rows, SideRows, TriggerTimes
+from windowpane.core.frames import Given
 from windowpane.core.graph import Graph
-from windowpane.core.hashing import shard_of
 from windowpane.core.numbering import Portion
-from windowpane.core.rows import flags, select, take
+from windowpane.core.routing import Route
+from windowpane.core.wire import data_rows
 from windowpane.spark.overflow import NO_OVERFLOW, Overflow
+
+PACKED = "shard int, origin int, kind string, payload binary"
+"""The rows between stages. `origin`: the task or shard that a message comes from."""
+MESSAGE = "message"
+"""The kind of rows that the next stage takes. It hands on all others."""
+SENT, RECEIVED = "sent.", "received."
+"""Prefixes of tallies: what crosses the shuffle in front of each step, by its senders and by its receivers."""
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Both stages of a query, sent to the workers. Each task unpickles operators of its own."""
+    """All stages of a query, sent to the workers. Each task unpickles operators of its own."""
 
-    fold_template: bytes
-    merge_template: bytes
+    templates: tuple[bytes, ...]
+    """The operators of each step: those in the tasks of the source, then those behind each shuffle."""
+    routes: tuple[Mapping[str, Route], ...]
+    """For each step, how rows reach its entries."""
     aliases: tuple[tuple[str, str], ...]
     """Columns that operators read, each with the column that crosses."""
     stream: str
     """Name of the only stream, for sources of one partition."""
-    route_by: tuple[str, ...]
-    """Columns whose values determine the shard. Without any, all rows go to shard 0."""
     shards: int
     feedback: bool
     """The driver sends the watermark of the previous batch to the tasks."""
@@ -40,10 +48,8 @@ class Stages:
     """The source of all event times; None if a column names it for each row."""
     clock_fallback: bool = False
     """Rows without a time get that of the micro-batch."""
-    broadcast: bool = False
-    """All rows that trigger a sliding window are announced to every shard."""
     result_columns: tuple[str, ...] | None = None
-    """Columns of the results that leave the merge stage; None for all."""
+    """Columns of the results that leave the last stage; None for all."""
     arrival_states: tuple[str, ...] = ()
     """State columns of partial accumulators that contain arrival numbers."""
     overflow: Overflow = NO_OVERFLOW
@@ -52,13 +58,12 @@ class Stages:
     """Results depend on the order of rows, so that rows are numbered in the order of their files."""
 
     def fold(self) -> Graph:
-        """Operators before the shuffle; they hold no state between micro-batches."""
-        graph: Graph = pickle.loads(self.fold_template)  # noqa: S301  # made by our own driver
-        return graph
+        """Operators before the first shuffle; they hold no state between micro-batches."""
+        return self.graph(0)
 
-    def merge(self) -> Graph:
-        """Operators after the shuffle, without state."""
-        graph: Graph = pickle.loads(self.merge_template)  # noqa: S301
+    def graph(self, step: int) -> Graph:
+        """The operators of a step, without state."""
+        graph: Graph = pickle.loads(self.templates[step])  # noqa: S301  # made by our own driver
         return graph
 
     def complete_rows(self, batch: pa.RecordBatch, first_arrival: int) -> pa.RecordBatch:
@@ -72,46 +77,27 @@ class Stages:
         columns |= {name: columns[column] for name, column in self.aliases}
         return pa.RecordBatch.from_pydict(columns)
 
-    def route(self, frames: Iterable[Frame], home: int) -> list[list[Frame]]:
-        """Frames by shard: data by its keys, side rows to `home`, progress and announced triggers to all."""
-        routed: list[list[Frame]] = [[] for _ in range(self.shards)]
-        for frame in frames:
-            match frame:
-                case Progress():
-                    _to_all(routed, frame)
-                case SideRows():
-                    routed[home].append(frame)
-                case Rows() | Partials() | MaybeLateRows():
-                    for shard, part in self._split(frame.batch):
-                        routed[shard].append(type(frame)(part))
-                    if self.broadcast:
-                        _to_all(routed, TriggerTimes(_triggering(frame.batch)))
-        return routed
+    @property
+    def last_step(self) -> int:
+        """How many shuffles there are, each with a stateful stage behind it."""
+        return len(self.templates) - 1
 
-    def route_portions(self, portions: Iterable[Portion], home: int) -> list[list[Portion]]:
-        """Portions by shard. Every shard gets all portions, each with only the frames of that shard."""
+    def route_portions(self, portions: Iterable[Portion], step: int, home: int) -> list[list[Portion]]:
+        """Portions by shard of `step`. Every shard gets all portions, each with only the frames of that shard."""
         routed: list[list[Portion]] = [[] for _ in range(self.shards)]
         for portion in portions:
-            for shard, frames in enumerate(self.route(portion.frames, home)):
-                routed[shard].append(Portion(portion.place, portion.rows, frames))
+            parts = [Portion(portion.place, portion.rows) for _ in routed]
+            for source, frames in groupby(portion.frames, key=lambda given: given.source):
+                route = self.routes[step].get(source, Route())
+                for part, split in zip(
+                    parts, route.split((given.frame for given in frames), self.shards, home), strict=True
+                ):
+                    part.frames += [Given(source, frame) for frame in split]
+            for shard, part in enumerate(parts):
+                routed[shard].append(part)
         return routed
 
-    def _split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
-        keys = [batch.column(name) for name in self.route_by]
-        owner = shard_of(keys, batch.num_rows, self.shards)
-        counts = np.bincount(owner, minlength=self.shards)
-        ordered = batch if counts[0] == batch.num_rows else take(batch, np.argsort(owner, kind="stable"))
-        starts = np.cumsum(counts) - counts
-        return [
-            (shard, ordered.slice(int(starts[shard]), int(counts[shard]))) for shard in np.flatnonzero(counts).tolist()
-        ]
 
-
-def _to_all(routed: list[list[Frame]], frame: Frame) -> None:
-    for frames_of_shard in routed:
-        frames_of_shard.append(frame)
-
-
-def _triggering(rows: pa.RecordBatch) -> pa.RecordBatch:
-    times = rows.select([c.EVENT_TIME, c.ARRIVAL])
-    return select(times, flags(rows, c.WHEN)) if c.WHEN in rows.schema.names else times
+def sent_rows(routed: Iterable[Iterable[Portion]]) -> int:
+    """Rows, partial accumulators and the like in the portions of all shards."""
+    return sum(data_rows(given.frame for given in portion.frames) for portions in routed for portion in portions)

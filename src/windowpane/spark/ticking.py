@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from windowpane.core.wire import FoldedRows
+from windowpane.core.wire import StageMessage
 from windowpane.spark.batch_context import BatchContext
-from windowpane.spark.fold_stage import CLOCK, PACKED, packed_batch
+from windowpane.spark.fold_stage import CLOCK, packed_batch
+from windowpane.spark.stages import PACKED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,5 +47,5 @@ class TickStage:
                 clock_us = int(batch.column(CLOCK)[0].as_py())
         if clock_us is not None:
             said_us = BatchContext.of_task().clock_us if self.feedback else clock_us
-            payload = FoldedRows([], said_us).pack()
+            payload = StageMessage([], said_us).pack()
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

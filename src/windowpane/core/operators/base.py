@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import (
+    AdmittedGroups,
     BatchEnd,
     Clock,
     ControlSignal,
     Emissions,
     Frame,
+    GroupRequests,
     MaybeLateRows,
     Partials,
     Progress,
@@ -99,6 +101,10 @@ class Operator:
                 return self.on_partials(frame)
             case MaybeLateRows():
                 return self.on_maybe_late_rows(frame)
+            case GroupRequests():
+                return self.on_requests(frame)
+            case AdmittedGroups():
+                return self.on_admitted(frame)
             case Emissions():
                 return self.on_emissions(frame)
             case _:
@@ -121,6 +127,12 @@ class Operator:
         return [frame]
 
     def on_maybe_late_rows(self, frame: MaybeLateRows) -> list[Frame]:
+        return [frame]
+
+    def on_requests(self, frame: GroupRequests) -> list[Frame]:
+        return [frame]
+
+    def on_admitted(self, frame: AdmittedGroups) -> list[Frame]:
         return [frame]
 
     def on_emissions(self, frame: Emissions) -> list[Frame]:

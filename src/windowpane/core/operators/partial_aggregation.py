@@ -15,7 +15,7 @@ from windowpane.core.aggregation import Aggregator
 from windowpane.core.frames import Frame, Partials, Rows, SideRows, Watermark
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
-from windowpane.core.quota import GroupQuota
+from windowpane.core.quota import GroupQuota, Quota
 from windowpane.core.rows import int64s, select, take
 from windowpane.core.state import Header
 
@@ -31,7 +31,7 @@ class PartialAggregation(AlignedIntake):
         super().__init__(plan)
         self._aggregator = aggregator
         self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
-        self._quota = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
+        self._quota: Quota | None = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         rows, frames = self.without_unplaced(frame.batch)
@@ -72,7 +72,7 @@ class PartialAggregation(AlignedIntake):
         return positions[still_open], keys[still_open]
 
     def _admit(
-        self, quota: GroupQuota, rows: pa.RecordBatch, positions: Int64s, keys: Int64s, frames: list[Frame]
+        self, quota: Quota, rows: pa.RecordBatch, positions: Int64s, keys: Int64s, frames: list[Frame]
     ) -> tuple[Int64s, Int64s]:
         """Leave out what exceeds the quota; a row is evicted when none of its windows takes it."""
         order = np.argsort(positions, kind="stable")

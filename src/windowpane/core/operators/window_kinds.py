@@ -10,6 +10,7 @@ from windowpane.core.emission import EmitPolicy
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.count_window import CountWindow
+from windowpane.core.operators.group_quota import AdmitGroups, QuotaAggregation, RequestGroups
 from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.core.operators.merge_session_aggregation import MergeSessionAggregation
 from windowpane.core.operators.partial_aggregation import PartialAggregation
@@ -72,6 +73,22 @@ def aggregating_operators(settings: WindowSettings, aggregator: Aggregator) -> l
     if aggregate is None:
         raise InternalError("WINDOW_OPERATORS", f"{settings.spec} cannot be aggregated as rows come")
     return aggregate(settings, aggregator)
+
+
+@dataclass(frozen=True)
+class QuotaOperators:
+    """The operators of a window with a quota whose rows are spread over shards by group."""
+
+    request: RequestGroups
+    admit: AdmitGroups
+    aggregate: list[Operator]
+
+
+def quota_operators(settings: WindowSettings, aggregator: Aggregator) -> QuotaOperators:
+    """Operators of a window that all groups share."""
+    plan = _aligned(settings)
+    merging = MergeAggregation(plan, aggregator, settings.emit)
+    return QuotaOperators(RequestGroups(plan), AdmitGroups(plan), [QuotaAggregation(plan, aggregator), merging])
 
 
 def _operators(spec: WindowSpec) -> WindowOperators:
