@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import strategies as draw
 from tests.oracle.running import Move, Run, Scenario, push, results_of
-from tests.oracle.spec import Aggregate, Query, Sliding, settings_of, sql_of
+from tests.oracle.spec import Aggregate, Aligned, Query, Sliding, settings_of, sql_of
 from tests.search import search
 from tests.spark.staged import Layout, staged
 
@@ -60,3 +60,27 @@ def test_their_groups_are_what_they_are_spread_by() -> None:
     rows = [{"ts": ts, "n": ts // 1000} for ts in (1000, 2000, 3000, 4000)]
     moves = draw.numbered([push(rows), Move("end")])
     check_staged(Scenario(query, moves), Layout(4))
+
+
+@st.composite
+def shuffled_again(draw_one: st.DrawFn) -> Query:
+    """Dedupe by columns that the groups lack, a quota, or both. Exact aggregates only."""
+    query = draw_one(draw.queries(draw.any_window))
+    if isinstance(query.window, Sliding) and not set(query.window.partition_by) <= set(query.keys):
+        # Shards number the windows of one instant separately, also if there is only one shuffle.
+        query = replace(query, window=replace(query.window, partition_by=()))
+    if query.aggregates:
+        query = replace(query, aggregates=tuple(filter(_exact, query.aggregates)) or (Aggregate("count"),))
+    limited = isinstance(query.window, Aligned) and bool(query.keys)
+    if not limited or draw_one(st.booleans()):
+        by = draw_one(st.sampled_from(["a", "b n", "x"]))
+        query = replace(query, dedupe_by=tuple(by.split()), dedupe_within_us=5000)
+    if limited and not (query.dedupe_by and draw_one(st.booleans())):
+        query = replace(query, max_groups=draw_one(st.integers(1, 3)))
+    return query
+
+
+@search(6)
+@given(draw.scenarios(shuffled_again()), layouts)
+def test_dedupe_and_quotas_get_shuffles_of_their_own(scenario: Scenario, layout: Layout) -> None:
+    check_staged(scenario, layout)

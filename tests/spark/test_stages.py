@@ -13,7 +13,10 @@ import pytest
 from tests.cases.loader import CASES, CaseQuery, differences, load_cases, run_case
 from tests.search import scaled
 from tests.spark.staged import Layout, staged
-from windowpane.spark.reports import open_windows
+from windowpane.core.accounting import Accounting
+from windowpane.errors import InternalError
+from windowpane.spark.reports import Reports, open_windows
+from windowpane.spark.shard_report import ShardReport
 from windowpane.testing import Harness
 
 ALL = load_cases()
@@ -43,16 +46,18 @@ def test_a_window_with_groups_in_several_shards_is_open_once() -> None:
 
 
 SHARING = {
-    "tumblingwindow('ss', 5), k": True,
-    "sessionwindow('ss', 2), k": True,
-    "slidingwindow('ss', 3) OVER (PARTITION BY k), k": True,
-    "tumblingwindow('ss', 5), v": False,
+    "tumblingwindow('ss', 5), k": 1,
+    "sessionwindow('ss', 2), k": 1,
+    "slidingwindow('ss', 3) OVER (PARTITION BY k), k": 1,
+    "tumblingwindow('ss', 5), v": 2,
+    "slidingwindow('ss', 3), v": 2,
+    "countwindow(3)": 2,
 }
 
 
-@pytest.mark.parametrize(("window", "spread"), SHARING.items())
-def test_dedupe_is_spread_over_shards_by_what_it_shares_with_the_groups(window: str, spread: bool) -> None:
-    """And gives the same as in one shard. Without a shared column both keys would need a shuffle of their own."""
+@pytest.mark.parametrize(("window", "shuffles"), SHARING.items())
+def test_dedupe_is_spread_over_shards(window: str, shuffles: int) -> None:
+    """By the columns that it shares with the groups, or by its own in front of a second shuffle, with equal results."""
     sql = f"SELECT count(*) AS n, sum(v) AS s FROM s GROUP BY {window}"
     streams = {
         "s": {"schema": "ts BIGINT, k BIGINT, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}
@@ -73,8 +78,32 @@ def test_dedupe_is_spread_over_shards_by_what_it_shares_with_the_groups(window: 
         assert Counter(map(str, wanted.rows)) == Counter(map(str, got.rows))
         assert Counter(map(str, _timeless(wanted.side))) == Counter(map(str, _timeless(got.side)))
     assert duplicates > 10
-    holding = sum(report.state_bytes > 2000 for report in many._runner.reports)  # type: ignore[attr-defined]
-    assert (holding > 1) is spread
+    reports: list[ShardReport] = many._runner.reports  # type: ignore[attr-defined]
+    assert len(reports) == 3 * shuffles
+    assert sum(report.tallies["received.1"] > 10 for report in reports if report.step == 1) > 1
+
+
+def test_only_the_groups_of_a_quota_meet_in_one_shard() -> None:
+    """Rows stay where their group is. Requests of one window go to one shard, each group once."""
+    sql = "SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 60), k"
+    streams = {"s": {"schema": "ts BIGINT, k BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
+    arguments = {"options": {"eventtime.enabled": True}, "transform": {"limits.max_groups": 20}}
+    harness = staged(Layout(3, tasks=1), sql, streams=streams, **arguments)
+    step = harness.push([{"ts": number, "k": number % 25} for number in range(1000)])
+    assert step.accounting.evicted == 200
+    reports: list[ShardReport] = harness._runner.reports  # type: ignore[attr-defined]
+    received = {
+        (report.step, shard % 3): report.tallies[f"received.{report.step}"] for shard, report in enumerate(reports)
+    }
+    assert sum(received[1, shard] for shard in range(3)) == 1000 + 25
+    assert sum(received[2, shard] for shard in range(3)) == 1000 + 20
+    assert all(100 < received[2, shard] < 900 for shard in range(3))
+
+
+def test_rows_that_are_lost_between_stages_are_found_out() -> None:
+    reports = [ShardReport(0, 1, tallies={"sent.1": 5, "received.1": 5, "sent.2": 3}), ShardReport(0, 2)]
+    with pytest.raises(InternalError, match="3 rows were sent to stage 2, and 0 arrived"):
+        Reports(Accounting(), reports).check_crossings()
 
 
 def _timeless(records: list[dict[str, object]]) -> list[dict[str, object]]:

@@ -28,14 +28,23 @@ class PlanRecord:
     """Whether the query has a source that ticks: Spark continues only with the sources it knows."""
     reinject: bool = False
     """Whether the query reads side rows again, which is a source too."""
+    spread: bool = False
+    """Whether rows are shuffled more than once: a checkpoint keeps the stateful stages that it was made with."""
     unnamed_until: int | None = None
     """The last batch that an earlier version may have written to files whose names lack the run. None: not known."""
 
     @classmethod
-    def of(cls, plan: Plan, shards: int) -> PlanRecord:
-        """For a new checkpoint."""
-        ticks, reinjects = bool(plan.ticks_for), plan.reinjects
-        return cls(plan.plan_id, plan.query.canonical, shards, ticks=ticks, reinject=reinjects, unnamed_until=-1)
+    def of(cls, plan: Plan, shards: int, *, spread: bool | None = None) -> PlanRecord:
+        """For a new checkpoint. `spread` None: where there are several shards to spread rows over."""
+        return cls(
+            plan.plan_id,
+            plan.query.canonical,
+            shards,
+            ticks=bool(plan.ticks_for),
+            reinject=plan.reinjects,
+            spread=plan.stages.is_spread and (shards > 1 if spread is None else spread),
+            unnamed_until=-1,
+        )
 
     def is_unnamed(self, batch_id: int) -> bool:
         """Whether an earlier version may have written this batch to files whose names lack the run."""
@@ -106,6 +115,17 @@ def check_shards(record: PlanRecord, shards: int | None, checkpoint: str) -> Non
             "CHECKPOINT_SHARDS",
             f"the state in {checkpoint} has {record.shards} shards, the options ask for {shards}",
             f"set options `shards = {record.shards}`, or begin anew: windowpane reset",
+        )
+
+
+def check_spread(record: PlanRecord, plan: Plan, checkpoint: str, *, spread: bool | None) -> None:
+    """StateError if the options ask for other stateful stages than the state has."""
+    if spread is not None and plan.stages.is_spread and spread != record.spread:
+        has, asks = ("several shuffles", "one") if record.spread else ("one shuffle", "several")
+        raise StateError(
+            "CHECKPOINT_SPREAD",
+            f"the state in {checkpoint} was made with {has}, the options ask for {asks}",
+            f"set options `extra_shuffles = {str(record.spread).lower()}`, or begin anew: windowpane reset",
         )
 
 

@@ -12,7 +12,14 @@ from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
 from windowpane.checkpoint.outbox_check import check_outbox
 from windowpane.checkpoint.overflow_folder import OverflowFolder
-from windowpane.checkpoint.plan_record import PlanFile, PlanRecord, check_reinjection, check_same_query, check_shards
+from windowpane.checkpoint.plan_record import (
+    PlanFile,
+    PlanRecord,
+    check_reinjection,
+    check_same_query,
+    check_shards,
+    check_spread,
+)
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.checkpoint.store import Store
@@ -72,27 +79,27 @@ class Checkpoint:
         """The outboxes of all sinks that side rows have ever been routed to."""
         return {sink: self.outbox(sink) for sink in self.store.below("outbox").names()}
 
-    def claim(self, plan: Plan, shards: int | None) -> PlanRecord:
+    def claim(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord:
         """Make sure that this plan may run here. Only the holder of the lease may call it.
 
         A new checkpoint takes on the plan. StateError if the checkpoint belongs to another query, has another number of
-        shards, is finished or damaged.
+        shards or other stateful stages, is finished or damaged.
         """
-        record = self.admit(plan, shards)
+        record = self.admit(plan, shards, spread=spread)
         self.store.sweep()
         self.ledger.sweep()
         self.queue.sweep()
         for outbox in self.outboxes().values():
             outbox.sweep()
         if record is None:
-            record = PlanRecord.of(plan, shards or os.cpu_count() or 1)
+            record = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
             self.plan.create(record)
         elif record.unnamed_until is None:
             record = replace(record, unnamed_until=self.log.last_committed() + 1)
             self.plan.write(record)
         return record
 
-    def admit(self, plan: Plan, shards: int | None) -> PlanRecord | None:
+    def admit(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord | None:
         """The same without writing; None for a new checkpoint. Needs no Spark."""
         if self.is_finished():
             raise StateError(
@@ -109,6 +116,7 @@ class Checkpoint:
             check_same_query(record, plan, self.address)
             check_reinjection(record, plan, self.address)
             check_shards(record, shards, self.address)
+            check_spread(record, plan, self.address, spread=spread)
         return record
 
     def record(self) -> PlanRecord:

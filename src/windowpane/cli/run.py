@@ -77,7 +77,7 @@ def _admit(config: PipelineConfig, plans: Sequence[Plan]) -> None:
     """StateError when the checkpoint does not let these plans run: known without Spark."""
     store = pipeline_store(config)
     for plan in open_plans(store, plans):
-        Checkpoint(store.below(plan.transform)).admit(plan, config.options.shards)
+        Checkpoint(store.below(plan.transform)).admit(plan, config.options.shards, spread=config.options.extra_shuffles)
 
 
 def _run(

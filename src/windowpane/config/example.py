@@ -37,7 +37,8 @@ trigger = "available_now"            # stop after reading everything; or "as_fas
 late_rule = "window"                 # "window" (default): a row is late once all its windows are closed; or "row"
 max_future_skew = "5m"               # rows further in the future do not move the watermark ("off": they do)
 idle_timeout = "off"                 # a partition without rows for this long stops holding the watermark back (default)
-# shards = 2                         # partitions of the stateful stage (default: one per core)
+# shards = 2                         # partitions of each stateful stage (default: one per core)
+# extra_shuffles = false             # whether dedupe and max_groups are shuffled apart (default: if shards > 1)
 # max_rows_per_batch = 1000000       # the most records that a micro-batch takes from a Kafka stream (default)
 
 [transforms.hot]

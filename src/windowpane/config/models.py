@@ -204,7 +204,14 @@ class Options(Settings):
         description='When micro-batches start: "as_fast_as_possible", "available_now" (all there is, then end), or an '
         'interval such as "10s".',
     )
-    shards: int | None = Field(default=None, ge=1, description="Partitions of the stateful stage. Unset: one per core.")
+    shards: int | None = Field(
+        default=None, ge=1, description="Partitions of each stateful stage. Unset: one per core."
+    )
+    extra_shuffles: bool | None = Field(
+        default=None,
+        description="Whether `dedupe` and `max_groups` get shuffles of their own where they cannot run beside the "
+        "groups. Unset: if there are several shards. A checkpoint keeps what it was made with.",
+    )
     max_rows_per_batch: int = Field(
         default=DEFAULT_MAX_ROWS_PER_BATCH,
         ge=1,

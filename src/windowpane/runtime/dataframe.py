@@ -78,9 +78,10 @@ def sql(
         )
 
     sources = Sources(open_one, static.__getitem__)
+    spread = shards > 1 if given.extra_shuffles is None else given.extra_shuffles
     dataflow = build_dataflow(
         spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for),
-        cache_bytes=given.state_cache_bytes,
+        spread=spread, cache_bytes=given.state_cache_bytes,
     )  # fmt: skip
     side_records = SideRecords(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
     results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))

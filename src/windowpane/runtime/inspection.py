@@ -78,7 +78,9 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
             check_same_query(record, plan, checkpoint.address)
             prepare_session(spark, record.shards)
             sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
-            dataflow = build_dataflow(spark, plan, sources, shards=record.shards, feedback=True, ticks=False)
+            dataflow = build_dataflow(
+                spark, plan, sources, shards=record.shards, feedback=True, ticks=False, spread=record.spread
+            )
             held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.log.last_committed())
             ordered = held.orderBy("operator", "start_us", "what", "shard")
             found[plan.transform] = [row.asDict() for row in ordered.collect()]

@@ -111,8 +111,11 @@ class Pipeline:
         Requests(self.store).forget()
         metrics = None
         try:
-            shards, plans = self.config.options.shards, open_plans(self.store, self.plans)
-            claims = [(plan, self.checkpoint(plan).claim(plan, shards)) for plan in plans]
+            options, plans = self.config.options, open_plans(self.store, self.plans)
+            claims = [
+                (plan, self.checkpoint(plan).claim(plan, options.shards, spread=options.extra_shuffles))
+                for plan in plans
+            ]
             board = Board(self.store, self.config.file)
             metrics = self._serve_metrics(board)
             session = spark or self._session()

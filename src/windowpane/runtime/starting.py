@@ -85,6 +85,7 @@ class TransformStart:
             feedback=True,
             ticks=self.record.ticks,
             identified=identified,
+            spread=self.record.spread,
             cache_bytes=self.config.options.state_cache_bytes,
             overflow=self.checkpoint.overflow.make(),
         )
