@@ -75,7 +75,7 @@ def shuffled_again(draw_one: st.DrawFn) -> Query:
     if not limited or draw_one(st.booleans()):
         by = draw_one(st.sampled_from(["a", "b n", "x"]))
         query = replace(query, dedupe_by=tuple(by.split()), dedupe_within_us=5000)
-    if limited and not (query.dedupe_by and draw_one(st.booleans())):
+    if limited and not (bool(query.dedupe_by) and draw_one(st.booleans())):
         query = replace(query, max_groups=draw_one(st.integers(1, 3)))
     return query
 

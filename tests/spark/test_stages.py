@@ -80,7 +80,7 @@ def test_dedupe_is_spread_over_shards(window: str, shuffles: int) -> None:
     assert duplicates > 10
     reports: list[ShardReport] = many._runner.reports  # type: ignore[attr-defined]
     assert len(reports) == 3 * shuffles
-    assert sum(report.tallies["received.1"] > 10 for report in reports if report.step == 1) > 1
+    assert sum(report.tallies["received.1"] > 0 for report in reports if report.step == 1) > 1
 
 
 def test_only_the_groups_of_a_quota_meet_in_one_shard() -> None:
