@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,15 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
-from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.hashing import UInt64s, hash_rows
+from windowpane.core.panes import Panes
+from windowpane.core.rows import concat, int64s, take
+from windowpane.core.runs import Content
+from windowpane.core.state import StateEntries
 
 Int64s = npt.NDArray[np.int64]
+PARCEL_ROWS = 1 << 17
+"""Changes that are emitted at once."""
 
 
 @dataclass(frozen=True)
@@ -34,57 +40,90 @@ class EmitPolicy:
 
 
 class EmissionLog:
-    """Remembers how often each window and group was emitted, and which changes are pending."""
+    """Remembers how often each window and group was emitted, and which changes are pending. One pane per window."""
 
     def __init__(self, keys: Sequence[str], policy: EmitPolicy) -> None:
         self._keys, self._policy = tuple(keys), policy
-        self._pending = RowBuffer()
-        self._emitted = RowBuffer()
+        self._pending = Panes(Content(self._counted, self._keys), "pending.")
+        self._emitted = Panes(Content(self._counted, self._keys), "emitted.")
         self.last_us: int | None = None
         """When updates were last emitted."""
 
     def note(self, changed: pa.RecordBatch) -> None:
         """Remember changed (window, keys)."""
-        self._pending.append(changed.select([c.WINDOW_KEY, *self._keys]))
+        self._pending.append_by(int64s(changed, c.WINDOW_KEY), self._once(changed))
 
     def due(self, clock_us: int) -> bool:
         """Whether updates may be emitted now."""
         return self._policy.due(clock_us, self.last_us)
 
-    def take_pending(self, clock_us: int) -> pa.RecordBatch | None:
-        """The pending changes, each once. They are no longer pending then."""
-        pending = self._pending.rows()
-        self._pending.replace(None)
-        if pending is None:
-            return None
-        self.last_us = clock_us
-        _, first = group_rows([pending.column(name) for name in pending.schema.names], pending.num_rows)
-        return take(pending, first)
+    def take_pending(self, clock_us: int) -> Iterator[pa.RecordBatch]:
+        """The pending changes (window, keys), each once, a parcel at a time. They are no longer pending then."""
+        parcel: list[pa.RecordBatch] = []
+        for window in self._pending.starts():
+            self.last_us = clock_us
+            for part in self._pending.parts([window]):
+                parcel.append(_of_window(window, part.select(self._keys), part.num_rows))
+                if sum(each.num_rows for each in parcel) > PARCEL_ROWS:
+                    yield pa.concat_batches(parcel)
+                    parcel = []
+        if parcel:
+            yield pa.concat_batches(parcel)
+        self._pending.clear()
 
     def next_epochs(self, emitted: pa.RecordBatch) -> Int64s:
         """The epoch of each (window, keys) that is emitted now. Epochs count from 1."""
-        names = [c.WINDOW_KEY, *self._keys]
-        fresh = emitted.select(names).append_column(c.EPOCH, pa.array(np.ones(emitted.num_rows, np.int64)))
-        known = self._emitted.rows()
-        whole = fresh if known is None else concat([known, fresh])
+        windows, fresh = int64s(emitted, c.WINDOW_KEY), self._once(emitted)
+        hashes = hash_rows([emitted.column(name) for name in self._keys], emitted.num_rows)
+        whole = concat([*self._known(windows, hashes), fresh.add_column(0, c.WINDOW_KEY, pa.array(windows))])
         assert whole is not None
-        groups, first = group_rows([whole.column(name) for name in names], whole.num_rows)
+        groups, _ = group_rows([whole.column(name) for name in (c.WINDOW_KEY, *self._keys)], whole.num_rows)
         epochs = np.zeros(groups.count, np.int64)
         np.add.at(epochs, groups.ids, int64s(whole, c.EPOCH))
-        self._emitted.replace(take(whole, first).set_column(len(names), c.EPOCH, pa.array(epochs)))
+        self._emitted.append_by(windows, fresh)
         return epochs[groups.ids[len(groups.ids) - emitted.num_rows :]]
 
     def forget(self, closed: Int64s) -> None:
         """Forget closed windows, which are not emitted again."""
-        for buffer in (self._pending, self._emitted):
-            rows = buffer.rows()
-            if rows is not None:
-                buffer.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_KEY), closed)))
+        for log in (self._pending, self._emitted):
+            for window in np.intersect1d(closed, log.starts()).tolist():
+                log.drop(window)
 
-    def tables(self) -> dict[str, pa.RecordBatch]:
-        return self._pending.tables("pending") | self._emitted.tables("emitted")
+    def save(self, entries: StateEntries) -> None:
+        self._pending.save(entries)
+        self._emitted.save(entries)
 
-    def load(self, last_us: int | None, tables: Mapping[str, pa.RecordBatch]) -> None:
+    def load(self, last_us: int | None, entries: StateEntries, older: Mapping[str, pa.RecordBatch]) -> None:
+        """`older`: tables of the header, in which older versions had all of it."""
         self.last_us = last_us
-        self._pending.replace(tables.get("pending"))
-        self._emitted.replace(tables.get("emitted"))
+        self._pending.load(entries)
+        self._emitted.load(entries)
+        if "pending" in older:
+            self.note(older["pending"])
+        if "emitted" in older:
+            emitted = older["emitted"]
+            self._emitted.append_by(int64s(emitted, c.WINDOW_KEY), emitted.select([*self._keys, c.EPOCH]))
+
+    def _known(self, windows: Int64s, hashes: UInt64s) -> Iterator[pa.RecordBatch]:
+        for window in np.intersect1d(windows, self._emitted.starts()).tolist():
+            found = self._emitted.lookup(window, np.unique(hashes[windows == window]))
+            if found is not None:
+                yield _of_window(window, found, found.num_rows)
+
+    def _once(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        ones = pa.array(np.ones(rows.num_rows, np.int64))
+        return pa.RecordBatch.from_arrays([*rows.select(self._keys).columns, ones], [*self._keys, c.EPOCH])
+
+    def _counted(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        whole = concat(batches)
+        assert whole is not None
+        groups, first = group_rows([whole.column(name) for name in self._keys], whole.num_rows)
+        epochs = np.zeros(groups.count, np.int64)
+        np.add.at(epochs, groups.ids, int64s(whole, c.EPOCH))
+        return take(whole, first).set_column(len(self._keys), c.EPOCH, pa.array(epochs))
+
+
+def _of_window(window: int, rows: pa.RecordBatch, count: int) -> pa.RecordBatch:
+    """Rows with the key of their window in front."""
+    windows = pa.array(np.full(count, window, np.int64))
+    return pa.RecordBatch.from_arrays([windows, *rows.columns], [c.WINDOW_KEY, *rows.schema.names])

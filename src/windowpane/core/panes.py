@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.hashing import UInt64s
-from windowpane.core.rows import take
+from windowpane.core.rows import concat, take
 from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Content, Piece, Run, Runs
 from windowpane.core.segments import DIGEST
-from windowpane.core.state import HEADER, StateEntries
+from windowpane.core.state import StateEntries
 
 Int64s = npt.NDArray[np.int64]
 
@@ -68,12 +68,18 @@ class Panes:
     def ranges(self, panes: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Ranges of hashes, each of which has few rows of these panes."""
         count = self.rows(panes) // PIECE_ROWS + 1
-        bounds = [ALL_HASHES * number // count for number in range(count + 1)]
-        yield from pairwise(bounds)
+        return pairwise([ALL_HASHES * number // count for number in range(count + 1)])
 
     def between(self, pane: int, low: int, high: int) -> pa.RecordBatch | None:
         """The groups of a pane whose hashes are in [low, high)."""
         return self._panes[pane].between(low, high)
+
+    def parts(self, panes: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """All rows of these panes, a range of hashes at a time."""
+        for low, high in self.ranges(panes):
+            found = concat(part for pane in panes if (part := self.between(pane, low, high)) is not None)
+            if found is not None:
+                yield found
 
     def lookup(self, pane: int, hashes: UInt64s) -> pa.RecordBatch | None:
         """The groups of a pane that have these hashes, which are sorted."""
@@ -92,7 +98,7 @@ class Panes:
         self._entries, self._panes, self._stored, self._dropped = entries, {}, {}, []
         runs: dict[int, dict[tuple[int, int], Run]] = {}
         for name in entries.names():
-            if name == HEADER or not name.startswith(self._prefix):
+            if not name.startswith(self._prefix) or not _is_pane(name.removeprefix(self._prefix)):
                 continue
             pane, run, piece = self._parsed(name)
             runs.setdefault(pane, {}).setdefault((run.first, run.last), run).pieces.append(piece)
@@ -139,3 +145,8 @@ class Panes:
         is_sorted = high != _UNSORTED
         bound = int(high, 16) if is_sorted else ALL_HASHES
         return int(pane), Run(int(first), int(last), is_sorted=is_sorted), Piece(int(rows), bound, entry=name)
+
+
+def _is_pane(name: str) -> bool:
+    """Names of panes begin with a number. The header's name, and those with a prefix, do not."""
+    return name[:1].isdigit() or name[:1] == "-"

@@ -21,7 +21,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.narrowing import widen
-from windowpane.core.rows import select, take
+from windowpane.core.rows import concat, select, take
 from windowpane.core.windows.ranges import expand
 
 Int64s = npt.NDArray[np.int64]
@@ -90,6 +90,13 @@ class Run:
         yield from self.pieces
         for run in self.inputs:
             yield from run.pieces
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """For contents of which nothing is merged."""
+    whole = concat(batches)
+    assert whole is not None
+    return whole
 
 
 class Runs:

@@ -12,13 +12,21 @@ from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.frames import BatchEnd, Frame, Rows, SideRows
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.base import Operator
-from windowpane.core.rows import RowBuffer, concat, int64s, select
+from windowpane.core.hashing import hash_rows
+from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.panes import Panes
+from windowpane.core.rows import concat, int64s, plain, select
+from windowpane.core.runs import Content, joined
 from windowpane.core.side import Key
-from windowpane.core.state import Header
+from windowpane.core.state import StateEntries
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+PANES_PER_HORIZON = 4
+SHORTEST_PANE_US = 1_000_000
+"""Panes are shorter only if the horizon is."""
 
 
 class Dedupe(Operator):
@@ -31,22 +39,47 @@ class Dedupe(Operator):
     def __init__(self, by: Sequence[str], within_us: int, *, slack_us: int = 0, keys: Sequence[Key] = ()) -> None:
         super().__init__()
         self._by, self._within_us, self._slack_us, self._keys = tuple(by), within_us, slack_us, tuple(keys)
-        self._seen = RowBuffer()
+        self._width_us = max(within_us // PANES_PER_HORIZON, min(within_us, SHORTEST_PANE_US))
+        self._seen = Panes(Content(joined, self._by, self._is_needed))
+        """Keys and times by pane of time."""
+        self._forgotten_us: int | None = None
+        """The watermark at the end of the micro-batch before."""
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        fresh = frame.batch.select([*self._by, c.EVENT_TIME])
-        known = self._seen.rows()
-        whole = fresh if known is None else concat([known, fresh])
-        assert whole is not None
+        fresh = plain(frame.batch.select([*self._by, c.EVENT_TIME]))
+        if not fresh.num_rows:
+            return [frame]
+        known = self._known(fresh)
+        whole = joined([known, fresh]) if known is not None else fresh
         groups, _ = group_rows([whole.column(name) for name in self._by], whole.num_rows)
         known_count = whole.num_rows - fresh.num_rows
         first = self._first_copies(groups, int64s(whole, c.EVENT_TIME), known_count)
-        self._seen.replace(select(whole, first))
         passed = first[known_count:]
+        self._remember(select(fresh, passed))
         if passed.all():
             return [frame]
         rows = frame.batch
         return [self._duplicates(rows, passed), *([Rows(select(rows, passed))] if passed.any() else [])]
+
+    def _known(self, fresh: pa.RecordBatch) -> pa.RecordBatch | None:
+        """What was seen of these keys within the horizon, and maybe more."""
+        ts = int64s(fresh, c.EVENT_TIME)
+        hashes = hash_rows([fresh.column(name) for name in self._by], fresh.num_rows)
+        found = []
+        for pane in self._seen.starts():
+            begin = pane * self._width_us
+            near = (ts > begin - self._within_us) & (ts < begin + self._width_us + self._within_us)
+            if near.any():
+                found.append(self._seen.lookup(pane, np.unique(hashes[near])))
+        return concat(part for part in found if part is not None)
+
+    def _remember(self, rows: pa.RecordBatch) -> None:
+        self._seen.append_by(int64s(rows, c.EVENT_TIME) // self._width_us, rows)
+
+    def _is_needed(self, rows: pa.RecordBatch) -> Bools:
+        if self._forgotten_us is None:
+            return np.ones(rows.num_rows, bool)
+        return int64s(rows, c.EVENT_TIME) + self._within_us + self._slack_us > self._forgotten_us
 
     def _first_copies(self, groups: Groups, ts: Int64s, known_count: int) -> Bools:
         """Rows that are not duplicates of an earlier one.
@@ -74,14 +107,27 @@ class Dedupe(Operator):
         return SideRows(batch)
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        seen = self._seen.rows()
-        if seen is not None and self.watermark_us is not None:
-            needed = int64s(seen, c.EVENT_TIME) + self._within_us + self._slack_us > self.watermark_us
-            self._seen.replace(select(seen, needed) if needed.any() else None)
+        self._forgotten_us = self.watermark_us
+        if self.watermark_us is not None:
+            for pane in self._seen.starts():
+                if (pane + 1) * self._width_us + self._within_us + self._slack_us <= self.watermark_us:
+                    self._seen.drop(pane)
         return [frame]
 
-    def header(self) -> Header:
-        return Header(tables=self._seen.tables("seen"))
+    def holdings(self) -> list[Holding]:
+        count, size = 0, 0
+        for part in self._seen.parts(self._seen.starts()):
+            count, size = count + part.num_rows, size + part.nbytes
+        return [Holding("seen", count, size)] if count else []
 
-    def load_header(self, header: Header) -> None:
-        self._seen.replace(header.tables.get("seen"))
+    def save(self, entries: StateEntries) -> None:
+        super().save(entries)
+        self._seen.save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        header = self.read_header(entries)
+        self._forgotten_us = self.watermark_us
+        self._seen.load(entries)
+        if "seen" in header.tables:
+            # Older versions had all of it in the header.
+            self._remember(header.tables["seen"])

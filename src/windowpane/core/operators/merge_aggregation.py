@@ -117,11 +117,9 @@ class MergeAggregation(Operator):
         for states in self._states.in_parcels(keys):
             yield from self._emit_states(states, final=True)
 
-    def _emit_updates(self) -> list[Frame]:
-        pending = self._log.take_pending(self.clock_us)
-        if pending is None or not pending.num_rows:
-            return []
-        return self._emit_states(self._states.of_groups(pending), final=False)
+    def _emit_updates(self) -> Iterator[Frame]:
+        for pending in self._log.take_pending(self.clock_us):
+            yield from self._emit_states(self._states.of_groups(pending), final=False)
 
     def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:
         start, end = self._windows.bounds(int64s(states, c.WINDOW_KEY))
@@ -142,23 +140,22 @@ class MergeAggregation(Operator):
             what, (start, end) = "window", (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
         else:
             what, start, end = "pane", pane, self._windows.pane_end(pane)
-        held = [self._panes.between(pane, *hashes) for hashes in self._panes.ranges([pane])]
-        parts = [part for part in held if part is not None]
-        size = sum(part.nbytes for part in parts)
-        return Holding(what, sum(part.num_rows for part in parts), size, start_us=start, end_us=end)
+        count, size = 0, 0
+        for part in self._panes.parts([pane]):
+            count, size = count + part.num_rows, size + part.nbytes
+        return Holding(what, count, size, start_us=start, end_us=end)
 
     def header(self) -> Header:
-        return Header.of(_Closed(self._closed_us, self._log.last_us), self._log.tables())
-
-    def load_header(self, header: Header) -> None:
-        closed = header.read(_Closed)
-        self._closed_us = closed.closed_us
-        self._log.load(closed.last_us, header.tables)
+        return Header.of(_Closed(self._closed_us, self._log.last_us))
 
     def save(self, entries: StateEntries) -> None:
         super().save(entries)
         self._panes.save(entries)
+        self._log.save(entries)
 
     def load(self, entries: StateEntries) -> None:
-        super().load(entries)
+        header = self.read_header(entries)
+        closed = header.read(_Closed)
+        self._closed_us = closed.closed_us
         self._panes.load(entries)
+        self._log.load(closed.last_us, entries, header.tables)

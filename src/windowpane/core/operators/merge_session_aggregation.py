@@ -22,7 +22,9 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.session_parts import BOOKED, Joined, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, fold_sessions
-from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.panes import Panes
+from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.runs import Content, joined
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.session import Segments
 
@@ -45,8 +47,8 @@ class MergeSessionAggregation(Operator):
         self._incoming: list[pa.RecordBatch] = []
         self._maybe_late: list[pa.RecordBatch] = []
         self._parts = SessionParts(plan, aggregator)
-        self._changed = RowBuffer()
-        """Bounds and groups of parts that came since updates were last emitted."""
+        self._changed = Panes(Content(joined, tuple(plan.key_names)), "changed.")
+        """Bounds and groups of parts that came since updates were last emitted, all in one pane."""
         self._last_update_us: int | None = None
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
@@ -72,8 +74,8 @@ class MergeSessionAggregation(Operator):
     def on_end(self) -> Iterator[Frame]:
         yield from self._take_in()
         for parts in self._parts.all():
-            joined = self._parts.join(parts)
-            yield from self._emit(self._parts.merged(joined, np.ones(parts.num_rows, bool)), final=True)
+            whole = self._parts.merged(self._parts.join(parts), np.ones(parts.num_rows, bool))
+            yield from self._emit(whole, final=True)
         self._parts.clear()
         yield ControlSignal.END
 
@@ -91,9 +93,12 @@ class MergeSessionAggregation(Operator):
             fresh = accepted if fresh is None else concat([fresh, accepted])
         if fresh is not None and fresh.num_rows:
             self._parts.append(fresh)
-            if self._policy.updates:
-                self._changed.append(fresh.select([*BOOKED, *self.plan.key_names]))
+            self._note(fresh)
         return frames
+
+    def _note(self, changed: pa.RecordBatch) -> None:
+        if self._policy.updates and changed.num_rows:
+            self._changed.append(0, changed.select([*BOOKED, *self.plan.key_names]))
 
     def _judge(self, maybe_late: pa.RecordBatch, fresh: pa.RecordBatch | None) -> tuple[list[Frame], pa.RecordBatch]:
         """Side rows for those that are late, and parts for those that are not."""
@@ -129,27 +134,24 @@ class MergeSessionAggregation(Operator):
         for parts, others in self._parts.reached(watermark_us):
             whole = parts if others is None else concat([parts, others])
             assert whole is not None
-            joined = self._parts.join(whole)
+            sessions = self._parts.join(whole)
             reached = np.arange(whole.num_rows) < parts.num_rows
-            done = self.plan.closed_for(joined.found.last, watermark_us)[joined.found.groups.ids]
+            done = self.plan.closed_for(sessions.found.last, watermark_us)[sessions.found.groups.ids]
             if (carried := reached & ~done).any():
-                self._parts.append(self._parts.merged(joined, carried))
+                self._parts.append(self._parts.merged(sessions, carried))
             if done.any():
-                yield from self._emit(self._parts.merged(joined, done), final=True)
+                yield from self._emit(self._parts.merged(sessions, done), final=True)
 
     def _emit_updates(self) -> Iterator[Frame]:
         """Emit the open sessions that changed since the last updates."""
-        changed = self._changed.rows()
-        self._changed.replace(None)
-        if changed is None:
-            return
-        parts = self._parts.of_groups(changed)
-        sessions = None if parts is None else self._sessions_with(parts, changed)
-        if sessions is None or not sessions.num_rows:
-            return
-        self._last_update_us = self.clock_us
-        yield from self._emit(sessions, final=False)
-        self._parts.append(self._emitted(sessions))
+        for changed in self._changed.parts(self._changed.starts()):
+            parts = self._parts.of_groups(changed)
+            sessions = None if parts is None else self._sessions_with(parts, changed)
+            if sessions is not None and sessions.num_rows:
+                self._last_update_us = self.clock_us
+                yield from self._emit(sessions, final=False)
+                self._parts.append(self._emitted(sessions))
+        self._changed.clear()
 
     def _sessions_with(self, parts: pa.RecordBatch, changed: pa.RecordBatch) -> pa.RecordBatch:
         """The sessions of these parts that contain a changed one."""
@@ -188,21 +190,21 @@ class MergeSessionAggregation(Operator):
         return [Holding("sessions", count, size, start_us=min(firsts), end_us=max(lasts) + self.plan.gap_us)]
 
     def header(self) -> Header:
-        scalars = _Judged(self._parts.judged_us, self._last_update_us)
-        return Header.of(scalars, self._changed.tables("changed"))
+        return Header.of(_Judged(self._parts.judged_us, self._last_update_us))
 
     def load_header(self, header: Header) -> None:
         judged = header.read(_Judged)
         self._parts.judged_us, self._last_update_us = judged.judged_us, judged.last_update_us
-        self._changed.replace(header.tables.get("changed"))
 
     def save(self, entries: StateEntries) -> None:
         super().save(entries)
         self._parts.save(entries)
+        self._changed.save(entries)
 
     def load(self, entries: StateEntries) -> None:
         header = self.read_header(entries)
         self._parts.load(entries)
+        self._changed.load(entries)
         if "open" in header.tables:
             self._take_up_older(header.tables["open"])
 
@@ -211,8 +213,7 @@ class MergeSessionAggregation(Operator):
         pending = int64s(sessions, c.PENDING) == 1
         parts = sessions.drop_columns([c.PENDING])
         self._parts.append(parts)
-        if self._policy.updates:
-            self._changed.append(select(parts, pending).select([*BOOKED, *self.plan.key_names]))
+        self._note(select(parts, pending))
 
 
 def _unemitted(sessions: pa.RecordBatch) -> pa.RecordBatch:

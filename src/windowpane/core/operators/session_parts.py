@@ -69,11 +69,9 @@ class SessionParts:
         starts = self._panes.starts()
         ending = [pane for pane in starts if self._closes(pane * self._width_us, watermark_us)]
         going_on = [pane for pane in starts if not self._closes((pane + 1) * self._width_us - 1, watermark_us)]
-        for low, high in list(self._panes.ranges(ending)):
-            parts = concat(part for pane in ending if (part := self._panes.between(pane, low, high)) is not None)
-            if parts is not None:
-                parts = select(parts, self._plan.closed_for(int64s(parts, c.SESSION_LAST), watermark_us))
-            if parts is not None and parts.num_rows:
+        for some in self._panes.parts(ending):
+            parts = select(some, self._plan.closed_for(int64s(some, c.SESSION_LAST), watermark_us))
+            if parts.num_rows:
                 others = self._lookup(going_on, parts)
                 if others is not None:
                     others = select(others, ~self._plan.closed_for(int64s(others, c.SESSION_LAST), watermark_us))
@@ -89,11 +87,7 @@ class SessionParts:
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """All parts, those of a group at once."""
-        starts = self._panes.starts()
-        for low, high in self._panes.ranges(starts):
-            parts = concat(part for pane in starts if (part := self._panes.between(pane, low, high)) is not None)
-            if parts is not None:
-                yield parts
+        return self._panes.parts(self._panes.starts())
 
     def clear(self) -> None:
         self._panes.clear()
