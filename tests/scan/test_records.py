@@ -14,7 +14,8 @@ from windowpane.core import columns as c
 from windowpane.core import rows
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.frames import SideRows
-from windowpane.core.side import side_batch
+from windowpane.core.side import Key, side_batch
+from windowpane.core.side_records import to_records
 from windowpane.evaluation.event_times import EventTimes, TimeLookup
 from windowpane.evaluation.iso8601 import parse_iso8601
 from windowpane.evaluation.projection import Projection
@@ -22,7 +23,7 @@ from windowpane.evaluation.unix_times import parse_timestamps, parse_unix
 from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
 from windowpane.scan.messages import MessageReader
-from windowpane.scan.original_events import with_events
+from windowpane.scan.original_events import SourceRows, with_events
 from windowpane.scan.scan import Scan, Scanned
 
 CLOCK_US = 1_700_000_000_000_000
@@ -115,6 +116,30 @@ def test_original_events_have_the_whole_record_or_where_it_stands() -> None:
         {"ms": None, "received_at": None, "v": 1, "f": 0.1, "key": "k", **where, "offset": 8},
         {c.CORRUPT: "bad", **where, "offset": 9},
     ]
+
+
+def test_events_and_keys_of_years_that_python_does_not_have_are_written() -> None:
+    """As Spark writes them to JSON. Such a row used to stop the query."""
+    days = pa.array([2_932_897, -719_529, -719_162, None], pa.int32()).cast(pa.date32())
+    instants = pa.array([2**63 - 1, -(2**63), -62_135_596_800_000_000, 0]).cast(pa.timestamp("us", "UTC"))
+    lists = pa.array([[0], None, [2_932_897], []], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
+    numbers = pa.array(range(4), pa.int64())
+    rows = pa.record_batch({"d": days, "t": instants, c.EVENT: numbers, "k": days, "l": lists})
+    keys = [Key("k", "day"), Key("l", "days")]
+    dlq = SideRows(side_batch("error", "any", rows, clock_us=0, watermark_us=None, keys=keys))
+    completed = with_events(dlq, SourceRows(rows.select(["d", "t"])))
+    assert isinstance(completed, SideRows)
+    records = to_records(completed.batch, "p", "q")
+    assert [record["original_event"] for record in records] == [
+        {"d": "+10000-01-01", "t": "+294247-01-10T04:00:54.775807Z"},
+        {"d": "-0001-12-31", "t": "-290308-12-21T19:59:05.224192Z"},
+        {"d": "0001-01-01", "t": "0001-01-01T00:00:00.000000Z"},
+        {"d": None, "t": "1970-01-01T00:00:00.000000Z"},
+    ]
+    assert [record["group_key"] for record in records] == [
+        {"day": "+10000-01-01", "days": ["1970-01-01"]}, {"day": "-0001-12-31", "days": None},
+        {"day": "0001-01-01", "days": ["+10000-01-01"]}, {"day": None, "days": []},
+    ]  # fmt: skip
 
 
 def test_the_users_settings_of_the_client_hold() -> None:

@@ -11,6 +11,7 @@ import re
 import pyarrow as pa
 
 from windowpane.core import columns as c
+from windowpane.core.calendar_text import with_time_texts
 from windowpane.time import format_instant
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -21,7 +22,16 @@ def to_records(batch: pa.RecordBatch, plan_id: str, transform: str) -> list[dict
 
     Reinjected rows also have `reinjections`: how often they were read again.
     """
-    return [_record(row, plan_id, transform) for row in readable(batch).to_pylist()]
+    return [_record(row, plan_id, transform) for row in _listed(readable(batch))]
+
+
+def _listed(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """Rows as dicts. Keys may be dates for which Python has no value: then they are texts."""
+    try:
+        rows: list[dict[str, object]] = batch.to_pylist()
+    except (OverflowError, ValueError):
+        rows = pa.RecordBatch.from_arrays(list(map(with_time_texts, batch.columns)), batch.schema.names).to_pylist()
+    return rows
 
 
 def record_text(record: dict[str, object]) -> str:

@@ -5,7 +5,6 @@ Only rows that go to a side output need the text. Until then, EVENT has the numb
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import json
 import math
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
+from windowpane.core.calendar_text import with_time_texts
 from windowpane.core.frames import Frame, MaybeLateRows, Rows, SideRows
 
 
@@ -28,7 +28,7 @@ class SourceRows:
     def texts(self, numbers: pa.Array) -> pa.Array:
         """The events of rows by their numbers, as JSON."""
         wanted = pc.unique(numbers.drop_null())
-        rows = _with_short_fractions(self.batch.take(wanted)).to_pylist()
+        rows = _as_spark_writes(self.batch.take(wanted)).to_pylist()
         texts = pa.array([json.dumps(self._event(row)) for row in rows], pa.string())
         return texts.take(pc.index_in(numbers, wanted))
 
@@ -50,20 +50,19 @@ def with_events(frame: Frame, source: SourceRows) -> Frame:
     return type(frame)(frame.batch.set_column(position, name, source.texts(numbers)))
 
 
-def _with_short_fractions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """FLOAT columns as DOUBLE with the shortest digits that identify the FLOAT, as Spark writes them."""
+def _as_spark_writes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """FLOAT columns as DOUBLE with the shortest digits that identify the FLOAT; dates and times as text."""
     for index, field in enumerate(batch.schema):
+        column = batch.column(index)
         if pa.types.is_float32(field.type):
-            batch = batch.set_column(index, field.name, batch.column(index).cast(pa.string()).cast(pa.float64()))
+            batch = batch.set_column(index, field.name, column.cast(pa.string()).cast(pa.float64()))
+        else:
+            batch = batch.set_column(index, field.name, with_time_texts(column))
     return batch
 
 
 def _value(value: object) -> object:
     """A value as Spark writes it to JSON with the options WHOLE_JSON."""
-    if isinstance(value, dt.datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%S.%f}Z"
-    if isinstance(value, dt.date):
-        return value.isoformat()
     if isinstance(value, decimal.Decimal):
         return float(value)
     if isinstance(value, float) and not math.isfinite(value):
