@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.spark import corpus
 from tests.sql.golden import CATALOG
 from windowpane.core.windows import Hopping, Sliding, Tumbling
 from windowpane.errors import SqlError
@@ -20,7 +21,10 @@ from windowpane.sql import (
     rename_columns,
     with_record_columns,
 )
+from windowpane.sql.binding.inference import infer
 from windowpane.sql.query import Column, Expr
+from windowpane.sql.scalar import read_expression
+from windowpane.sql.signatures import TABLE
 
 SECOND = 1_000_000
 
@@ -208,3 +212,11 @@ def test_expressions_carry_their_place_in_the_text() -> None:
     spans = [bound.outputs[1].expr.span, bound.keys[0].expr.span, bound.window.span if bound.window else None]
     shown = [sql[span.start : span.end] for span in spans if span is not None]
     assert shown == ["sum(price * 2) AS s", "auction", "tumblingwindow('ss', 10)"]
+
+
+def test_the_planner_knows_the_type_of_every_function_that_is_evaluated_without_spark() -> None:
+    """Otherwise the columnar scan refuses a query although all of its expressions are proven."""
+    types = corpus.types()
+    signatures = {next(corpus.uses(signature)): signature.result for signature in TABLE.values()}
+    known = {text: infer(read_expression(text), types) for text in signatures}
+    assert known == signatures

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from windowpane.sql.functions import RETURN_TYPES, SAME_AS_ARGUMENTS, SAME_AS_FIRST
 from windowpane.sql.literals import number_literal
+from windowpane.sql.signatures import TABLE
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, TIMES, decimal, decimal_parts, fields_of, parts_of, type_name
 
 Types = Mapping[str, str | None]
@@ -75,7 +76,14 @@ def _function(node: exp.Anonymous, types: Types) -> str | None:
         return infer(args[0], types)
     if name in _DATES:
         return _DATES[name][len(args) == 3]
-    return _by_arguments(name, args, types) if args else None
+    return (_by_arguments(name, args, types) or _by_signature(name, args, types)) if args else None
+
+
+def _by_signature(name: str, args: Sequence[exp.Expr], types: Types) -> str | None:
+    """The type that the evaluator's table proves for these arguments."""
+    kinds = [infer(arg, types) for arg in args]
+    signature = TABLE.get((name, tuple(kind for kind in kinds if kind)))
+    return signature.result if signature and None not in kinds else None
 
 
 _ELEMENTS = ("element_at", "try_element_at", "get", "array_max", "array_min")
