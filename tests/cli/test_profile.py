@@ -10,7 +10,7 @@ from windowpane.cli.profile import WARM_UP, Profile
 
 def entry(number: int, **spent: float) -> Entry:
     counts = {"in_": 10, "buffered": 0}
-    return Entry(number, 0, None, counts, counts, 0, seconds=0.0, spent=spent)
+    return Entry(number, 0, None, counts, counts, 0, seconds=0.0, spent=spent, shuffled=[[30, 10], [1, 1]])
 
 
 def test_the_first_batches_are_left_out() -> None:
@@ -25,6 +25,8 @@ def test_the_first_batches_are_left_out() -> None:
     assert "hot: where the time of 3 micro-batches went (30 rows)" in shown
     assert "500.0 ms │   67%" in shown
     assert "125.0 ms" in shown
+    assert profile.document()["shuffled"] == [[90, 30], [3, 3]]
+    assert "      40 │   75%" in shown
 
 
 def test_a_run_of_no_batches_shows_zeros() -> None:

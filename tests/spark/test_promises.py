@@ -37,6 +37,10 @@ TUMBLING = Query(
     {"s": SCHEMA}, LAG,
 )  # fmt: skip
 
+SLIDING = replace(
+    TUMBLING, sql="SELECT k, v, trigger_time FROM s GROUP BY slidingwindow('ss', 2) OVER (PARTITION BY k)"
+)
+
 
 def test_shards_do_not_change_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     rows = made_rows(7, 120, keys=20, spread_ms=12_000)
@@ -76,6 +80,52 @@ def test_available_now_again_and_again_then_drained_then_refused(spark: SparkSes
     with pytest.raises(StateError, match="ended gracefully") as refused:
         job.start(spark)
     assert refused.value.code == "CHECKPOINT_FINISHED"
+
+
+def test_dedupe_and_quotas_with_several_shuffles_and_with_the_one_of_older_checkpoints(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Stopped after every micro-batch, replayed once, and drained: as in the harness."""
+    dedupe = {"key": ["ts"], "within": "1m"}
+    limited = replace(TUMBLING, transform={"dedupe": dedupe, "limits": {"max_groups": 2}})
+    sliding = replace(SLIDING, transform={"dedupe": dedupe})
+    batches = [[*batch, *batch[::7], *batch[::3]] for batch in BATCHES[:3]]
+    jobs = [Job(tmp_path / f"{number}", query) for number, query in enumerate([limited, sliding, limited])]
+    older = jobs[-1].pipeline()
+    older.checkpoint(older.plans[0]).claim(older.plans[0], 2, spread=False)
+    record = tmp_path / "2" / "state" / "q" / "plan.json"
+    record.write_text(
+        json.dumps({key: value for key, value in json.loads(record.read_text()).items() if key != "spread"})
+    )
+    for number, batch in enumerate(batches):
+        for job in jobs:
+            job.feed(batch)
+        run_together(spark, jobs, drain=number == len(batches) - 1)
+        if number == 1:
+            for folder in ("0", "1", "2"):
+                forget_commit(tmp_path / folder / "state" / "q" / "spark", number)
+    for job, shuffles in zip(jobs, (3, 2, 1), strict=True):
+        outcome = job.outcome()
+        assert_same(outcome, in_harness(job.query, batches, drain=True))
+        assert [len(shards) for shards in outcome.entries[-1].shuffled] == [2] * shuffles
+    assert jobs[0].outcome().entries[-1].totals["evicted"]
+    assert jobs[0].outcome().entries[-1].totals["duplicate"]
+
+
+def test_other_stages_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
+    """Before Spark starts. An option that changes nothing for a query is not compared."""
+    limited = replace(TUMBLING, transform={"limits": {"max_groups": 2}})
+    for number, query in enumerate((limited, TUMBLING)):
+        first = Job(tmp_path / f"{number}", query).pipeline()
+        record = first.checkpoint(first.plans[0]).claim(first.plans[0], 2)
+        assert record.spread is (query is limited)
+        asked = first.checkpoint(first.plans[0])
+        assert asked.admit(first.plans[0], 2, spread=query is limited) == record
+    other = Job(tmp_path / "0", replace(limited, options={**LAG, "extra_shuffles": False})).pipeline()
+    with pytest.raises(StateError, match="made with several shuffles, the options ask for one") as refused:
+        other.start()
+    assert refused.value.code == "CHECKPOINT_SPREAD"
+    assert "extra_shuffles = true" in str(refused.value.hint)
 
 
 def test_other_shards_and_another_query_are_refused(tmp_path: Path) -> None:

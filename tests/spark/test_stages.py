@@ -83,6 +83,29 @@ def test_dedupe_is_spread_over_shards(window: str, shuffles: int) -> None:
     assert sum(report.tallies["received.1"] > 0 for report in reports if report.step == 1) > 1
 
 
+@pytest.mark.parametrize("window", ["tumblingwindow('ss', 5)", "hoppingwindow('ss', 10, 5)", "sessionwindow('ss', 2)"])
+@pytest.mark.parametrize("dedupe", [False, True])
+def test_a_key_with_half_of_the_rows_sends_no_more_to_its_shard_than_others(window: str, dedupe: bool) -> None:
+    """Windows fold rows before the shuffle by group: in the tasks of the source, or behind dedupe."""
+    sql = f"SELECT k, count(*) AS n FROM s GROUP BY {window}, k"
+    schema = "ts BIGINT, k BIGINT, id BIGINT"
+    streams = {"s": {"schema": schema, "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
+    transform = {"dedupe": {"key": ["id"], "within": "4s"}} if dedupe else {}
+    received = {}
+    for hot in (False, True):
+        rng = random.Random(5)
+        rows = [
+            {"ts": 10 * number, "k": 0 if hot and number % 2 else rng.randrange(50), "id": number}
+            for number in range(1000)
+        ]
+        harness = staged(Layout(2), sql, streams=streams, options={"eventtime.enabled": True}, transform=transform)
+        harness.push(rows)
+        reports = harness._runner.reports  # type: ignore[attr-defined]
+        last = max(report.step for report in reports)
+        received[hot] = [report.tallies[f"received.{last}"] for report in reports if report.step == last]
+    assert max(received[True]) <= 1.25 * max(received[False]) < 200
+
+
 def test_only_the_groups_of_a_quota_meet_in_one_shard() -> None:
     """Rows stay where their group is. Requests of one window go to one shard, each group once."""
     sql = "SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 60), k"

@@ -51,6 +51,8 @@ class Entry:
     seconds: float = 0.0
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds by activity: in the workers summed over all tasks, and `job` and `sink` on the driver's clock."""
+    shuffled: list[list[int]] = field(default_factory=list)
+    """For each shuffle, how many rows or partial results each shard has received."""
     final: bool = False
     arrivals: int | None = None
     """The arrival number of the next row; None in entries of earlier versions."""

@@ -33,6 +33,8 @@ class Profile:
     batches: int = 0
     rows: int = 0
     spent: Counter[str] = field(default_factory=Counter)
+    shuffled: list[list[int]] = field(default_factory=list)
+    """For each shuffle, how many rows or partial results each shard has received."""
     _heard: int = 0
     _last: float | None = None
 
@@ -43,11 +45,18 @@ class Profile:
             self.rows += entry.accounting["in_"]
             between = max(0.0, now - self._last - entry.seconds)
             self.spent.update({"between": between, **entry.spent})
+            if entry.shuffled:
+                before = self.shuffled or [[0] * len(shards) for shards in entry.shuffled]
+                self.shuffled = [
+                    [total + more for total, more in zip(*both, strict=True)]
+                    for both in zip(before, entry.shuffled, strict=True)
+                ]
         self._last = now
 
     def document(self) -> dict[str, object]:
         """For scripts: seconds by name, over all counted batches."""
-        return {"batches": self.batches, "rows": self.rows, "seconds": {n: round(s, 3) for n, s in self.spent.items()}}
+        seconds = {name: round(spent, 3) for name, spent in self.spent.items()}
+        return {"batches": self.batches, "rows": self.rows, "seconds": seconds, "shuffled": self.shuffled}
 
     def table(self, name: str) -> Table:
         """For people: a line per part, on the driver's clock and in the workers."""
@@ -61,6 +70,11 @@ class Profile:
         table.add_section()
         for part, meaning in WORKERS.items():
             table.add_row(part, self._each(part), "", f"{meaning} (all tasks, part of the job)")
+        table.add_section()
+        for number, shards in enumerate(self.shuffled, start=1):
+            share = f"{max(shards) / max(1, sum(shards)):.0%}"
+            meaning = f"rows or partial results that cross shuffle {number}, and the share of the busiest shard"
+            table.add_row("shuffle", f"{sum(shards) / max(1, self.batches):,.0f}", share, meaning)
         return table
 
     def _each(self, part: str) -> str:

@@ -42,6 +42,13 @@ class Reports:
         assert len(distinct) <= 1, f"shards disagree on the watermark: {distinct}"
         return distinct.pop() if distinct else otherwise
 
+    def shuffled(self) -> list[list[int]]:
+        """What each shard has received, for each shuffle."""
+        steps = range(1, max((shard.step for shard in self.shards), default=0) + 1)
+        return [
+            [shard.tallies.get(f"{RECEIVED}{step}", 0) for shard in self.shards if shard.step == step] for step in steps
+        ]
+
     def check_crossings(self) -> None:
         """InternalError unless all that was sent to a stage has arrived there."""
         for step in sorted({shard.step for shard in self.shards}):
@@ -86,6 +93,7 @@ class Reports:
             "open_windows": open_windows(self.shards),
             "state_bytes": sum(shard.state_bytes for shard in self.shards),
             "spent": seconds(self.tallies),
+            "shuffled": self.shuffled(),
             "watermarks": max(shard.watermarks for shard in self.shards),
         }
 
