@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +46,12 @@ class _Reach:
         """Every window contains the rows from here to `all_to_us`."""
         self.all_to_us = int(triggers.at_us[0]) + operator.lookahead_us
         self._kept, self._partition_by = operator.kept, operator.partition_by
-        self.hashes = np.unique(self._hashes(triggers.rows))
+        self._count, self._triggers = len(triggers), triggers.rows
+
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """Of the partitions of the triggers."""
+        return np.unique(self._hashes(self._triggers))
 
     def _hashes(self, rows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
         return hash_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
@@ -58,7 +64,10 @@ class _Reach:
         return in_one(self._chosen(self._kept.part(segment, self.first_us, self.last_us)) for segment in segments)
 
     def _chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return select(rows, np.isin(self._hashes(rows), self.hashes)) if self._partition_by else rows
+        # With many triggers, most partitions are among theirs.
+        if not self._partition_by or rows.num_rows < 4 * self._count:
+            return rows
+        return select(rows, np.isin(self._hashes(rows), self.hashes))
 
 
 class SlidingWindow(SlidingOperator):
@@ -73,7 +82,7 @@ class SlidingWindow(SlidingOperator):
         rows = reach.rows(reach.segments())
         if rows is None:
             return
-        partitions, of_triggers = _together(self.partition_by, [rows], triggers.rows)
+        partitions, _, of_triggers = _together(self.partition_by, rows, None, triggers.rows)
         cells = CellIndex(partitions, int64s(rows, c.EVENT_TIME))
         ordered = _in_order(rows, cells)
         low, high = cells.ranges(
@@ -135,12 +144,13 @@ class SlidingAggregation(SlidingOperator):
 
     def _emit(self, triggers: Triggers) -> Iterator[Frame]:
         rows, states = self._read(triggers)
-        parts = [rows] if states is None else [rows, states]
-        partitions, of_triggers = _together(self.partition_by, parts, triggers.rows)
+        partitions, first, of_triggers = _together(self.partition_by, rows, states, triggers.rows)
         names = [key.name for key in self._keys]
-        keys = concat(part.select(names) for part in parts) if names else None
+        keys = concat(part.select(names) for part in (rows, states) if part is not None) if names else None
         columns = [] if keys is None else keys.columns
-        groups, first = group_rows([pa.array(partitions.ids), *columns], len(partitions.ids))
+        groups = partitions
+        if not set(names) <= set(self.partition_by):
+            groups, first = group_rows([pa.array(partitions.ids), *columns], len(partitions.ids))
         inner, inner_of = self._inner(states, groups, rows.num_rows)
         index = CellIndex(Groups(groups.ids[: rows.num_rows], groups.count), int64s(rows, c.EVENT_TIME))
         heads = [column.take(pa.array(first)) for column in columns]
@@ -195,15 +205,31 @@ class SlidingAggregation(SlidingOperator):
         return self._aggregator.merge_groups(whole, Groups(owner, states.num_rows), keys, [])
 
 
-def _together(names: Sequence[str], parts: Sequence[pa.RecordBatch], triggers: pa.RecordBatch) -> tuple[Groups, Int64s]:
-    """Partitions of the rows of all parts, and of the triggers, which have no others."""
-    length = sum(part.num_rows for part in parts)
+def _together(
+    names: Sequence[str], rows: pa.RecordBatch, states: pa.RecordBatch | None, triggers: pa.RecordBatch
+) -> tuple[Groups, Int64s, Int64s]:
+    """Partitions of rows and states, the first row or state of each, and the partitions of the triggers.
+
+    These have no others: each trigger is a row of its window.
+    """
+    length = rows.num_rows + (0 if states is None else states.num_rows)
     if not names:
-        return Groups(np.zeros(length, np.int64), 1), np.zeros(triggers.num_rows, np.int64)
-    whole = concat(part.select(list(names)) for part in (*parts, triggers))
+        return Groups(np.zeros(length, np.int64), 1), np.zeros(1, np.int64), np.zeros(triggers.num_rows, np.int64)
+    begin = _place(rows, triggers)
+    parts = [part for part in (rows, states, triggers if begin is None else None) if part is not None]
+    whole = concat(part.select(list(names)) for part in parts)
     assert whole is not None
-    groups, _ = group_rows(whole.columns, whole.num_rows)
-    return Groups(groups.ids[:length], groups.count), groups.ids[length:]
+    groups, first = group_rows(whole.columns, whole.num_rows)
+    of_triggers = groups.ids[length:] if begin is None else groups.ids[begin : begin + triggers.num_rows]
+    return Groups(groups.ids[:length], groups.count), first, of_triggers
+
+
+def _place(rows: pa.RecordBatch, triggers: pa.RecordBatch) -> int | None:
+    """Where the triggers are among the rows, if all rows there are triggers."""
+    ts = int64s(triggers, c.EVENT_TIME)
+    begin = int(np.searchsorted(int64s(rows, c.EVENT_TIME), ts[0], "left"))
+    there = rows.slice(begin, len(ts))
+    return begin if there.column(c.ARRIVAL).equals(triggers.column(c.ARRIVAL)) else None
 
 
 def _pairs(partitions: Int64s, cell_order: Int64s, cell_counts: Int64s) -> tuple[Int64s, Int64s]:
