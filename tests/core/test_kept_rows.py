@@ -29,6 +29,8 @@ QUERIES = {
     "tumbling": "SELECT k, median(v) AS m, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), k",
     "tumbling rows": "SELECT k, v FROM s GROUP BY tumblingwindow('ss', 10)",
     "hopping": "SELECT k, median(v) AS m FROM s GROUP BY hoppingwindow('ss', 4, 2), k",
+    "session": "SELECT k, median(v) AS m, count(*) AS n FROM s GROUP BY sessionwindow('ms', 900), k",
+    "session of all": "SELECT median(v) AS m, count(*) AS n FROM s GROUP BY sessionwindow('ms', 200)",
     "hopping rows": "SELECT k, v, window_id FROM s GROUP BY hoppingwindow('ss', 10, 1)",
 }
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.aggregation import Aggregator
 from windowpane.core.groups import Groups
 from windowpane.core.hashing import hash_rows
 from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
@@ -47,14 +47,26 @@ class Joined:
     found: Segments
 
 
-class SessionParts:
-    """Parts of sessions, those that the watermark `judged_us` has not closed."""
+class Merging(Protocol):
+    """What parts are merged with: an aggregator, or less if parts have bounds alone."""
 
-    def __init__(self, plan: SessionPlan, aggregator: Aggregator) -> None:
+    def merge_groups(
+        self, states: pa.RecordBatch, groups: Groups, heads: Sequence[pa.Array], leading: Sequence[str]
+    ) -> pa.RecordBatch:
+        """See `Aggregator`."""
+
+
+class SessionParts:
+    """Parts of sessions, those that the watermark `judged_us` has not closed.
+
+    `prefix`: what the names of their entries begin with, for operators that have others.
+    """
+
+    def __init__(self, plan: SessionPlan, aggregator: Merging, prefix: str = "") -> None:
         self._plan, self._aggregator = plan, aggregator
         self.judged_us: int | None = None
         """The watermark before the current micro-batch. Sessions that it has closed are gone."""
-        self._panes = Panes(Content(self._merge, tuple(plan.key_names), self._is_open))
+        self._panes = Panes(Content(self._merge, tuple(plan.key_names), self._is_open), prefix)
         self._width_us = max(plan.gap_us // PANES_PER_GAP, min(plan.gap_us, SHORTEST_PANE_US))
 
     def append(self, parts: pa.RecordBatch) -> None:
@@ -88,6 +100,9 @@ class SessionParts:
     def all(self) -> Iterator[pa.RecordBatch]:
         """All parts, those of a group at once."""
         return self._panes.parts(self._panes.starts())
+
+    def is_empty(self) -> bool:
+        return not self._panes.starts()
 
     def clear(self) -> None:
         self._panes.clear()
