@@ -3,8 +3,8 @@
     python -m bench.kept_rows [--rows 5000000] [--cases sliding,release] [--batches 20]
 
 Batches of 250,000 rows fill an hour of event time; then come micro-batches of 1,000 rows. Each of them makes new
-operators, loads their state, feeds them, and saves. Printed are seconds of processor time (median and slowest), entries and megabytes
-read and written (medians).
+operators, loads their state, feeds them, and saves. Printed are seconds of processor time (median and slowest), and
+entries and megabytes that are read and written (medians).
 """
 
 from __future__ import annotations

@@ -31,6 +31,10 @@ QUERIES = {
     "hopping": "SELECT k, median(v) AS m FROM s GROUP BY hoppingwindow('ss', 4, 2), k",
     "session": "SELECT k, median(v) AS m, count(*) AS n FROM s GROUP BY sessionwindow('ms', 900), k",
     "session of all": "SELECT median(v) AS m, count(*) AS n FROM s GROUP BY sessionwindow('ms', 200)",
+    "count": "SELECT k, sum(v) AS s FROM s GROUP BY countwindow(7, 3) OVER (PARTITION BY k)",
+    "count of all": "SELECT sum(v) AS s, count(*) AS n FROM s GROUP BY countwindow(11)",
+    "state": "SELECT k, sum(v) AS s FROM s GROUP BY statewindow(v > 60, v < 20) OVER (PARTITION BY k)",
+    "state of all": "SELECT sum(v) AS s, count(*) AS n FROM s GROUP BY statewindow(v > 95)",
     "hopping rows": "SELECT k, v, window_id FROM s GROUP BY hoppingwindow('ss', 10, 1)",
 }
 

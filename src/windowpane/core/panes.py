@@ -85,13 +85,6 @@ class Panes:
         """The groups of a pane that have these hashes, which are sorted."""
         return self._panes[pane].lookup(hashes)
 
-    def all(self) -> Iterator[pa.RecordBatch]:
-        """All rows, some at a time."""
-        starts = self.starts()
-        for low, high in self.ranges(starts):
-            found = [self.between(pane, low, high) for pane in starts]
-            yield from (rows for rows in found if rows is not None)
-
     def drop(self, pane: int) -> None:
         del self._panes[pane]
         self._dropped += self._stored.pop(pane, set())

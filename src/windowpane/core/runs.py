@@ -53,7 +53,8 @@ class Content:
         """None if no row is needed."""
         kept = [part if self.is_needed is None else select(part, self.is_needed(part)) for part in parts]
         kept = [part for part in kept if part.num_rows]
-        return self.merge(kept) if kept else None
+        merged = self.merge(kept) if kept else None
+        return merged if merged is not None and merged.num_rows else None
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,128 +11,195 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
-from windowpane.core.groups import group_rows
-from windowpane.core.operators.base import Operator
-from windowpane.core.operators.row_windows import window_rows, window_rows_schema
+from windowpane.core.grouped_rows import GroupedRows
+from windowpane.core.groups import Groups, group_rows
+from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
-from windowpane.core.state import Header
+from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import Count
 from windowpane.core.windows.ranges import expand
 
 Int64s = npt.NDArray[np.int64]
 
+_ROWS, _TOTALS = "rows", "totals"
+"""Names, in the state, of the rows, and of the numbers of rows of all partitions."""
+
+
+@dataclass(frozen=True)
+class _Open:
+    open: int | None = None
+    """Older state has rows and totals in its header."""
+
 
 class CountWindow(Operator):
     """Window j of a partition is its rows [j*step, j*step+count). Windows are emitted as soon as they are full.
 
-    Rows between windows (step larger than count) are accounted `no_window`.
+    Rows between windows (step larger than count) are accounted `no_window`. Only the partitions that occur in a
+    micro-batch are looked up: how many rows they had, and the rows of those that complete a window.
     """
 
     def __init__(self, spec: Count, partition_by: Sequence[str]) -> None:
         super().__init__()
         self.spec, self._partition_by = spec, tuple(partition_by)
-        self._rows, self._totals = RowBuffer(), RowBuffer()
+        self._rows = GroupedRows(_ROWS, partition_by, self._merge_rows)
+        self._totals = GroupedRows(_TOTALS, partition_by, self._merge_totals)
+        self._fresh, self._open = RowBuffer(), 0
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
-        return ranges_schema(given)
+        return rows_of_ranges_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
-        numbered = self._number(frame.batch)
-        inside = int64s(numbered, c.SEQUENCE) % self.spec.step < self.spec.count
-        self.counts.no_window += int((~inside).sum())
-        self.counts.aggregated += int(inside.sum())
-        self._rows.append(select(numbered, inside))
+        self._fresh.append(frame.batch)
         return []
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        return [*self._emit(incomplete=False), frame]
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
+        yield from self._take_in()
+        yield frame
 
-    def on_end(self) -> list[Frame]:
-        frames = self._emit(incomplete=True)
-        self._rows.replace(None)
-        return [*frames, ControlSignal.END]
+    def on_end(self) -> Iterator[Frame]:
+        yield from self._take_in()
+        for rows in self._rows.all():
+            yield from self._windows(rows, incomplete=True)
+        self._rows.clear()
+        yield ControlSignal.END
 
-    def _number(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Number the rows within their partitions, continuing from the last micro-batch."""
-        heads = [rows.column(name) for name in self._partition_by]
-        fresh = pa.RecordBatch.from_arrays(
-            [*heads, pa.array(np.ones(rows.num_rows, np.int64))], [*self._partition_by, c.SEQUENCE]
-        )
-        known = self._totals.rows()
-        whole = fresh if known is None else concat([known, fresh])
-        assert whole is not None
-        groups, first = group_rows([whole.column(name) for name in self._partition_by], whole.num_rows)
-        steps = int64s(whole, c.SEQUENCE)
-        running = np.cumsum(steps[groups.order])
-        before = np.concatenate([[0], running])[groups.offsets[:-1]]
-        numbers = np.empty(len(steps), np.int64)
-        numbers[groups.order] = running - before[groups.ids[groups.order]] - 1
-        totals = np.zeros(groups.count, np.int64)
-        np.add.at(totals, groups.ids, steps)
-        self._totals.replace(take(whole, first).set_column(len(heads), c.SEQUENCE, pa.array(totals)))
-        return rows.append_column(c.SEQUENCE, pa.array(numbers[whole.num_rows - rows.num_rows :]))
+    def _take_in(self) -> Iterator[Frame]:
+        """Emit the windows that the micro-batch's rows complete, and keep the rows for later ones."""
+        fresh = self._fresh.rows()
+        self._fresh.replace(None)
+        if fresh is None:
+            return
+        rows, before = self._numbered(fresh)
+        inside = int64s(rows, c.SEQUENCE) % self.spec.step < self.spec.count
+        self.counts.no_window += int((~inside).sum())
+        self.counts.aggregated += int(inside.sum())
+        rows, before = select(rows, inside), before[inside]
+        # Rows are merged without those of windows that are complete, which therefore come out first.
+        if rows.num_rows:
+            completing = self._completing(rows, before)
+            if completing.num_rows:
+                known = self._rows.of_groups(completing)
+                yield from self._windows(completing if known is None else concat([known, completing]), incomplete=False)
+            self._rows.append(rows)
 
-    def _emit(self, *, incomplete: bool) -> list[Frame]:
-        """Emit full windows; with `incomplete` also those that have begun. Then drop rows that no later window has."""
-        rows = self._rows.rows()
-        if rows is None:
-            return []
-        groups, _ = group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
-        ordered, owner = take(rows, groups.order), groups.ids[groups.order]
+    def _numbered(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:
+        """The rows with their numbers within their partitions, and how many rows the partition of each had before."""
+        groups, first = self._groups(rows)
+        heads = take(rows.select(list(self._partition_by)), first) if self._partition_by else None
+        before = self._known_totals(heads, groups.count)
+        within = np.empty(rows.num_rows, np.int64)
+        within[groups.order] = np.arange(rows.num_rows) - groups.offsets[:-1][groups.ids[groups.order]]
+        self._open += int((self._open_of(before + groups.sizes) - self._open_of(before)).sum())
+        columns = [] if heads is None else heads.columns
+        added = pa.RecordBatch.from_arrays([*columns, pa.array(groups.sizes)], [*self._partition_by, c.SEQUENCE])
+        self._totals.append(added)
+        before = before[groups.ids]
+        return rows.append_column(c.SEQUENCE, pa.array(before + within)), before
+
+    def _known_totals(self, heads: pa.RecordBatch | None, count: int) -> Int64s:
+        """How many rows each of some partitions has had."""
+        if heads is None:
+            known = next(self._totals.all(), None)
+            return np.zeros(count, np.int64) + (0 if known is None else int64s(known, c.SEQUENCE).sum())
+        known = self._totals.of_groups(heads)
+        totals = np.zeros(count, np.int64)
+        if known is not None:
+            whole = concat([heads, known.select(list(self._partition_by))])
+            assert whole is not None
+            ids = self._groups(whole)[0].ids[count:]
+            asked = ids < count
+            np.add.at(totals, ids[asked], int64s(known, c.SEQUENCE)[asked])
+        return totals
+
+    def _completing(self, rows: pa.RecordBatch, before: Int64s) -> pa.RecordBatch:
+        """The rows of partitions in which some window becomes full."""
+        groups, _ = self._groups(rows)
+        last = np.zeros(groups.count, np.int64)
+        np.maximum.at(last, groups.ids, int64s(rows, c.SEQUENCE))
+        return select(rows, self._full(last + 1)[groups.ids] > self._full(before))
+
+    def _windows(self, rows: pa.RecordBatch | None, *, incomplete: bool) -> Iterator[Frame]:
+        """The windows of partitions that are full and have not been emitted, or those that are not full."""
+        assert rows is not None
+        groups, _ = self._groups(rows)
+        order = np.lexsort((int64s(rows, c.SEQUENCE), groups.ids))
+        ordered, owner = take(rows, order), groups.ids[order]
         sequence = int64s(ordered, c.SEQUENCE)
         first, last = sequence[groups.offsets[:-1]], sequence[groups.offsets[1:] - 1]
-        partition, number = expand(*self._numbers(first, last, incomplete=incomplete))
-        frames = self._windows(ordered, owner, sequence, partition, number) if len(number) else []
-        _, next_number = self._numbers(first, last, incomplete=False)
-        needed = sequence >= (next_number * self.spec.step)[owner]
-        self._rows.replace(select(ordered, needed) if needed.any() else None)
-        return frames
-
-    def _windows(
-        self, ordered: pa.RecordBatch, owner: Int64s, sequence: Int64s, partition: Int64s, number: Int64s
-    ) -> list[Frame]:
+        full = self._full(last + 1)
+        low, high = (full, last // self.spec.step + 1) if incomplete else (-(-first // self.spec.step), full)
+        partition, number = expand(low, np.maximum(low, high))
+        if not len(number):
+            return
         width = int(sequence.max()) + self.spec.count + 2
         where = owner * width + sequence
-        low = np.searchsorted(where, partition * width + number * self.spec.step)
-        high = np.searchsorted(where, partition * width + number * self.spec.step + self.spec.count)
-        high = np.minimum(high, np.searchsorted(where, (partition + 1) * width))
-        return [rows_of_ranges(ordered, low, high)]
+        begin = np.searchsorted(where, partition * width + number * self.spec.step)
+        end = np.searchsorted(where, partition * width + number * self.spec.step + self.spec.count)
+        yield from rows_of_ranges(ordered, begin, np.minimum(end, np.searchsorted(where, (partition + 1) * width)))
 
-    def _numbers(self, first: Int64s, last: Int64s, *, incomplete: bool) -> tuple[Int64s, Int64s]:
-        """Window numbers [low, high) of each partition, whose kept rows are numbered from `first` to `last`."""
-        low = -(-first // self.spec.step)
-        full = (last + 1 - self.spec.count) // self.spec.step + 1
-        return low, np.maximum(low, last // self.spec.step + 1 if incomplete else full)
+    def _full(self, total: Int64s) -> Int64s:
+        """How many windows are full after so many rows."""
+        return np.maximum((total - self.spec.count) // self.spec.step + 1, 0)
+
+    def _open_of(self, total: Int64s) -> Int64s:
+        """How many windows are open after so many rows."""
+        return -(-total // self.spec.step) - self._full(total)
+
+    def _groups(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
+        return group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
+
+    def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Without rows that only complete windows have."""
+        rows = concat(batches)
+        assert rows is not None
+        groups, _ = self._groups(rows)
+        sequence, last = int64s(rows, c.SEQUENCE), np.zeros(groups.count, np.int64)
+        np.maximum.at(last, groups.ids, sequence)
+        return select(rows, sequence >= (self._full(last + 1) * self.spec.step)[groups.ids])
+
+    def _merge_totals(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = concat(batches)
+        assert rows is not None
+        groups, first = self._groups(rows)
+        totals = np.zeros(groups.count, np.int64)
+        np.add.at(totals, groups.ids, int64s(rows, c.SEQUENCE))
+        return take(rows, first).set_column(len(self._partition_by), c.SEQUENCE, pa.array(totals))
 
     def open_count(self) -> int:
-        rows = self._rows.rows()
-        if rows is None:
-            return 0
-        groups, _ = group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
-        sequence = int64s(rows, c.SEQUENCE)[groups.order]
-        low, high = self._numbers(sequence[groups.offsets[:-1]], sequence[groups.offsets[1:] - 1], incomplete=True)
-        return int((high - low).sum())
+        return self._open
+
+    def holdings(self) -> list[Holding]:
+        return grouped_holdings({_ROWS: self._rows, _TOTALS: self._totals})
 
     def header(self) -> Header:
-        return Header(tables=self._rows.tables("rows") | self._totals.tables("totals"))
+        return Header.of(_Open(self._open))
 
-    def load_header(self, header: Header) -> None:
-        self._rows.replace(header.tables.get("rows"))
-        self._totals.replace(header.tables.get("totals"))
+    def save(self, entries: StateEntries) -> None:
+        self._rows.save(entries)
+        self._totals.save(entries)
+        super().save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        header = self.read_header(entries)
+        self._rows.load(entries)
+        self._totals.load(entries)
+        stored = header.read(_Open).open
+        if stored is not None:
+            self._open = stored
+            return
+        if _TOTALS in header.tables:
+            self._totals.append(header.tables[_TOTALS])
+            self._open = int(self._open_of(int64s(header.tables[_TOTALS], c.SEQUENCE)).sum())
+        if _ROWS in header.tables:
+            self._rows.append(header.tables[_ROWS])
 
 
-def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Frame:
-    """Windows that are ranges of rows: bounds are the first and last row's times, emitted in order of completion."""
-    arrival, ts = int64s(ordered, c.ARRIVAL), int64s(ordered, c.EVENT_TIME)
-    order = np.lexsort((arrival[high - 1], ts[high - 1]))
-    low, high = low[order], high[order]
-    index, positions = expand(low, high)
-    kept = [name for name in ordered.schema.names if name != c.SEQUENCE]
-    bounds = ts[low][index], ts[high - 1][index]
-    salt = {c.WINDOW_SALT: arrival[low][index]}
-    return window_rows(ordered.select(kept), positions, index=index, bounds=bounds, extra=salt)
-
-
-def ranges_schema(given: pa.Schema) -> pa.Schema:
-    """Schema of `rows_of_ranges` for rows of schema `given`."""
-    return window_rows_schema(given, [c.WINDOW_SALT])
+def grouped_holdings(kept: dict[str, GroupedRows]) -> list[Holding]:
+    """What is kept by group, by its name. Reads all of it."""
+    found = {name: list(rows.all()) for name, rows in kept.items()}
+    return [
+        Holding(name, sum(rows.num_rows for rows in batches), sum(rows.nbytes for rows in batches))
+        for name, batches in found.items()
+        if batches
+    ]

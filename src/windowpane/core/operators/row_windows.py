@@ -17,10 +17,12 @@ from windowpane.core.operators.base import Holding
 from windowpane.core.rows import int64s, take
 from windowpane.core.segmented_rows import SegmentedRows
 from windowpane.core.state import Header, StateEntries
-from windowpane.core.windows.ranges import arithmetic_runs
+from windowpane.core.windows.ranges import arithmetic_runs, chunks, expand
 
 Int64s = npt.NDArray[np.int64]
 
+CHUNK_ROWS = 2_000_000
+"""About how many rows of windows are given at once."""
 _ROWS, _OPEN = "rows", "open"
 """Names, in the state, of the rows, and of the runs of open windows."""
 
@@ -48,6 +50,25 @@ def window_rows_schema(given: pa.Schema, extra: Sequence[str] = ()) -> pa.Schema
     return window_rows(
         empty_batch(given), none, index=none, bounds=(none, none), extra=dict.fromkeys(extra, none)
     ).batch.schema
+
+
+def rows_of_ranges(ordered: pa.RecordBatch, low: Int64s, high: Int64s) -> Iterator[WindowRows]:
+    """Windows that are ranges of rows: bounds are the first and last row's times, emitted in order of completion."""
+    arrival, ts = int64s(ordered, c.ARRIVAL), int64s(ordered, c.EVENT_TIME)
+    order = np.lexsort((arrival[high - 1], ts[high - 1]))
+    low, high = low[order], high[order]
+    kept = ordered.select([name for name in ordered.schema.names if name != c.SEQUENCE])
+    for begin, end in chunks(high - low, CHUNK_ROWS):
+        some = low[begin:end], high[begin:end]
+        index, positions = expand(*some)
+        bounds = ts[some[0]][index], ts[some[1] - 1][index]
+        salt = {c.WINDOW_SALT: arrival[some[0]][index]}
+        yield window_rows(kept, positions, index=index, bounds=bounds, extra=salt)
+
+
+def rows_of_ranges_schema(given: pa.Schema) -> pa.Schema:
+    """Schema of `rows_of_ranges` for rows of schema `given`."""
+    return window_rows_schema(given, [c.WINDOW_SALT])
 
 
 @dataclass(frozen=True)

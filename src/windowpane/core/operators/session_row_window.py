@@ -12,15 +12,13 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core import runs, side
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRows
+from windowpane.core.grouped_rows import GroupedRows
 from windowpane.core.groups import Groups
-from windowpane.core.hashing import hash_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.operators.session_parts import BOOKED, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, any_member
-from windowpane.core.panes import Panes
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
-from windowpane.core.runs import Content
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.session import Segments, merged_sessions
 
@@ -59,7 +57,7 @@ class SessionRowWindow(Operator):
         super().__init__()
         self.plan, self._fresh = plan, RowBuffer()
         self._parts = SessionParts(plan, _Bounds(plan.key_names), "parts.")
-        self._rows = Panes(Content(self._merge, tuple(plan.key_names)), "rows.")
+        self._rows = GroupedRows("rows", plan.key_names, self._merge)
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         return window_rows_schema(given)
@@ -132,7 +130,7 @@ class SessionRowWindow(Operator):
             joined = self._parts.join(whole)
             parts = self._parts.merged(joined, np.arange(whole.num_rows) >= known.num_rows)
         self._parts.append(parts)
-        self._rows.append(0, rows)
+        self._rows.append(rows)
 
     def _close_for(self, watermark_us: int) -> Iterator[Frame]:
         """Emit the sessions that the watermark has closed since last time; carry on those that it has not."""
@@ -151,7 +149,7 @@ class SessionRowWindow(Operator):
         order = np.lexsort((int64s(sessions, c.SESSION_START), int64s(sessions, c.SESSION_LAST)))
         for begin in range(0, len(order), AT_ONCE):
             some = take(sessions, order[begin : begin + AT_ONCE])
-            rows = self._rows.lookup(0, self._hashes(some))
+            rows = self._rows.of_groups(some)
             assert rows is not None
             index = self._sessions_of(rows, some)
             chosen = np.flatnonzero(index >= 0)
@@ -161,9 +159,6 @@ class SessionRowWindow(Operator):
             index = index[chosen]
             bounds = int64s(some, c.SESSION_START)[index], int64s(some, c.SESSION_LAST)[index] + self.plan.gap_us
             yield window_rows(rows, chosen, index=index, bounds=bounds)
-
-    def _hashes(self, rows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-        return np.unique(hash_rows([rows.column(name) for name in self.plan.key_names], rows.num_rows))
 
     def _sessions_of(self, rows: pa.RecordBatch, sessions: pa.RecordBatch) -> Int64s:
         """For each row, the session it is in, -1 if it is in none. Sessions of one group do not overlap."""

@@ -28,7 +28,7 @@ from windowpane.core.segments import Segment
 from windowpane.core.side import Key
 from windowpane.core.summaries import Summaries
 from windowpane.core.windows import Sliding
-from windowpane.core.windows.ranges import CellIndex, expand
+from windowpane.core.windows.ranges import CellIndex, chunks, expand
 
 Int64s = npt.NDArray[np.int64]
 
@@ -89,7 +89,7 @@ class SlidingWindow(SlidingOperator):
             of_triggers, triggers.at_us - self.spec.lookback_us, triggers.at_us + self.lookahead_us
         )
         before = _rows_before(triggers.at_us, high - low)
-        for first, last in _chunks(high - low, CHUNK):
+        for first, last in chunks(high - low, CHUNK):
             owner, positions = expand(low[first:last], high[first:last])
             at_us = triggers.at_us[first:last][owner]
             extra = {
@@ -157,7 +157,7 @@ class SlidingAggregation(SlidingOperator):
         cells = _Cells(index, _in_order(rows, index), heads, inner, inner_of)
         cell_order = np.argsort(partitions.ids[first], kind="stable")
         cell_counts = np.bincount(partitions.ids[first], minlength=partitions.count)
-        for low, high in _chunks(cell_counts[of_triggers], CHUNK):
+        for low, high in chunks(cell_counts[of_triggers], CHUNK):
             owner, cell = _pairs(of_triggers[low:high], cell_order, cell_counts)
             yield from self._emit_pairs(cells, triggers.at_us[low:high][owner], triggers.epoch[low:high][owner], cell)
 
@@ -242,14 +242,3 @@ def _pairs(partitions: Int64s, cell_order: Int64s, cell_counts: Int64s) -> tuple
 
 def _in_order(rows: pa.RecordBatch, cells: CellIndex) -> pa.RecordBatch:
     return rows if cells.order is None else take(rows, cells.order)
-
-
-def _chunks(sizes: Int64s, limit: int) -> Iterator[tuple[int, int]]:
-    """Consecutive [first, last) of elements whose sizes add up to about `limit`, at least one each."""
-    total = np.cumsum(sizes)
-    first = 0
-    while first < len(sizes):
-        done = int(total[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(total, done + limit, "right")))
-        yield first, last
-        first = last

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
+from windowpane.core import runs
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
+from windowpane.core.grouped_rows import GroupedRows
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.base import Operator
-from windowpane.core.operators.count_window import ranges_schema, rows_of_ranges
-from windowpane.core.rows import RowBuffer, flags, select, take
-from windowpane.core.state import Header
+from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.count_window import grouped_holdings
+from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
+from windowpane.core.operators.state_splits import Splits, split_pairs, split_single
+from windowpane.core.rows import RowBuffer, concat, in_time_order, int64s, select, take
+from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import State
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+_ROWS, _OPEN = "rows", "windows"
+"""Names, in the state, of the rows, and of the partitions that have an open window."""
+_COUNT = "_count"
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    opened: int = 0
+    """Windows so far."""
+    open: int = 0
+
+
+@dataclass(frozen=True)
+class _Fresh:
+    """The rows of a micro-batch by partition, and one row of each partition."""
+
+    ordered: pa.RecordBatch
+    heads: pa.RecordBatch
+    groups: Groups
+
+    @property
+    def first(self) -> Int64s:
+        """The first row of each partition."""
+        return self.groups.offsets[:-1]
+
+    @property
+    def owner(self) -> Int64s:
+        """The partition of each row."""
+        return self.groups.ids[self.groups.order]
 
 
 class StateWindow(Operator):
@@ -27,121 +62,189 @@ class StateWindow(Operator):
     The row that opens a window does not emit it, even if it matches both. Rows while no window is open, and that open
     none, are accounted `no_window`. With a single condition each matching
     row closes the window before it and opens its own.
+
+    Windows are numbered as they open, and rows are kept with the number of theirs. A micro-batch looks up which of its
+    partitions have an open window, and the rows of the windows that close. What opens is added to the state, and what
+    closes is subtracted, so that nothing remains of a closed window once both are merged.
     """
 
     def __init__(self, spec: State, partition_by: Sequence[str]) -> None:
         super().__init__()
         self.spec, self._partition_by = spec, tuple(partition_by)
-        self._open = RowBuffer()
-        self._fresh = RowBuffer()
+        self._rows = GroupedRows(_ROWS, partition_by, self._merge_rows)
+        self._windows = GroupedRows(_OPEN, partition_by, self._merge_windows)
+        self._fresh, self._opened, self._open = RowBuffer(), 0, 0
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
-        return ranges_schema(given)
+        return rows_of_ranges_schema(given)
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         self._fresh.append(frame.batch)
         return []
 
-    def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
-        return [*self._take_in(), frame]
+    def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
+        yield from self._take_in()
+        yield frame
 
-    def on_end(self) -> list[Frame]:
-        frames = self._take_in()
-        rows = self._open.rows()
-        if rows is not None:
-            groups = self._partitions(rows)
-            frames.append(rows_of_ranges(take(rows, groups.order), groups.offsets[:-1], groups.offsets[1:]))
-        self._open.replace(None)
-        return [*frames, ControlSignal.END]
+    def on_end(self) -> Iterator[Frame]:
+        yield from self._take_in()
+        for rows in map(self._live, self._rows.all()):
+            if rows.num_rows:
+                ordered, groups = self._by_partition(rows)
+                yield from rows_of_ranges(ordered, groups.offsets[:-1], groups.offsets[1:])
+        self._rows.clear()
+        self._windows.clear()
+        self._open = 0
+        yield ControlSignal.END
 
-    def _partitions(self, rows: pa.RecordBatch) -> Groups:
-        return group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)[0]
-
-    def _take_in(self) -> list[Frame]:
-        fresh, open_count = self._fresh.rows(), len(self._open)
+    def _take_in(self) -> Iterator[Frame]:
+        fresh = self._fresh.rows()
         self._fresh.replace(None)
         if fresh is None:
-            return []
-        self._open.append(fresh)
-        rows = self._open.rows()
-        assert rows is not None
-        groups = self._partitions(rows)
-        ordered = take(rows, groups.order)
-        already_open = np.isin(groups.order, np.arange(open_count))[groups.offsets[:-1]]
-        find = self._split_single if self.spec.single else self._split_pairs
-        low, high, kept_from = find(ordered, groups.offsets, already_open)
-        self._keep(ordered, groups, kept_from)
-        self._count(ordered.num_rows - open_count, int((high - low).sum()) - open_count)
-        return [rows_of_ranges(ordered, low, high)] if len(low) else []
+            return
+        groups, first = self._partitions(fresh)
+        rows = _Fresh(take(fresh, groups.order), take(fresh, first), groups)
+        number = self._open_windows(rows.heads)
+        find = split_single if self.spec.single else split_pairs
+        splits = find(rows.ordered, groups.offsets, number >= 0)
+        self._count(rows, splits)
+        if len(splits.low):
+            yield from self._emit(rows, splits)
+        self._keep(rows, splits, number)
 
-    def _keep(self, ordered: pa.RecordBatch, groups: Groups, kept_from: Int64s) -> None:
-        kept = np.arange(ordered.num_rows) >= kept_from[groups.ids[groups.order]]
-        self._open.replace(select(ordered, kept) if kept.any() else None)
-
-    def _count(self, fresh: int, emitted: int) -> None:
-        """Count the micro-batch's rows. `emitted`: rows of the windows that closed, less those counted earlier."""
-        placed = emitted + len(self._open)
+    def _count(self, rows: _Fresh, splits: Splits) -> None:
+        emitted = splits.high - np.maximum(splits.low, rows.first[splits.owner])
+        kept = rows.groups.offsets[1:] - np.maximum(splits.kept_from, rows.first)
+        placed = int(emitted.sum() + kept.sum())
         self.counts.aggregated += placed
-        self.counts.no_window += fresh - placed
+        self.counts.no_window += rows.ordered.num_rows - placed
 
-    def _split_pairs(
-        self, ordered: pa.RecordBatch, offsets: Int64s, already_open: Bools
-    ) -> tuple[Int64s, Int64s, Int64s]:
-        """Windows as [low, high), and from where each partition's rows stay open (its end when none do).
+    def _emit(self, rows: _Fresh, splits: Splits) -> Iterator[Frame]:
+        """Windows as ranges of the rows; those that were open have earlier rows too, which come before."""
+        low, high, owner = splits.low, splits.high, splits.owner
+        continued = low < rows.first[owner]
+        earlier = self._earlier(take(rows.heads, owner[continued]), owner[continued])
+        if earlier is None:
+            yield from rows_of_ranges(rows.ordered, low, high)
+            return
+        before, of_groups = earlier
+        whole = concat([before, rows.ordered])
+        assert whole is not None
+        order = np.argsort(np.concatenate([of_groups, rows.owner]), kind="stable")
+        counts = np.bincount(of_groups, minlength=rows.groups.count)
+        shift = np.cumsum(counts)
+        begin = np.where(continued, rows.first[owner] - counts[owner], low) + shift[owner]
+        yield from rows_of_ranges(take(whole, order), begin, high + shift[owner])
 
-        Every round finds the next window of all partitions at once.
-        """
-        next_open = _next_true(flags(ordered, c.OPEN))
-        next_close = np.append(_next_true(flags(ordered, c.EMIT)), ordered.num_rows)
-        ends, cursor = offsets[1:], offsets[:-1].copy()
-        start = np.where(already_open, cursor, next_open[cursor])
-        kept_from, lows, highs = ends.copy(), [], []
-        active = np.flatnonzero(start < ends)
-        while len(active):
-            begin = start[active]
-            close = next_close[begin + 1]
-            complete = close < ends[active]
-            kept_from[active[~complete]] = begin[~complete]
-            lows.append(begin[complete])
-            highs.append(close[complete] + 1)
-            active = active[complete]
-            cursor = close[complete] + 1
-            inside = cursor < ends[active]
-            active, cursor = active[inside], cursor[inside]
-            start[active] = next_open[cursor]
-            active = active[start[active] < ends[active]]
-        return _joined(lows), _joined(highs), kept_from
+    def _earlier(self, heads: pa.RecordBatch, ids: Int64s) -> tuple[pa.RecordBatch, Int64s] | None:
+        """The kept rows of open windows of some partitions, in order, and the partition of each."""
+        known = self._rows.of_groups(heads)
+        if known is None:
+            return None
+        rows = in_time_order(self._live(known))
+        found = self._same(heads, rows)
+        return select(rows, found >= 0).drop_columns([c.SEQUENCE]), ids[found[found >= 0]]
 
-    def _split_single(
-        self, ordered: pa.RecordBatch, offsets: Int64s, already_open: Bools
-    ) -> tuple[Int64s, Int64s, Int64s]:
-        marks = flags(ordered, c.OPEN).copy()
-        marks[offsets[:-1][already_open]] = True
-        heads = np.flatnonzero(marks)
-        partition = np.searchsorted(offsets, heads, "right") - 1
-        last_of_partition = np.append(partition[1:] != partition[:-1], [True]) if len(heads) else np.zeros(0, bool)
-        kept_from = offsets[1:].copy()
-        kept_from[partition[last_of_partition]] = heads[last_of_partition]
-        closed = ~last_of_partition
-        following = np.append(heads[1:], [0]) if len(heads) else heads
-        return heads[closed], following[closed], kept_from
+    def _keep(self, rows: _Fresh, splits: Splits, number: Int64s) -> None:
+        """Note which windows are open now, then keep their rows, whose merging asks for these."""
+        closed = splits.owner[splits.low < rows.first[splits.owner]]
+        is_open = splits.kept_from < rows.groups.offsets[1:]
+        opened = np.flatnonzero(is_open & (splits.kept_from >= rows.first))
+        now = np.where(is_open, number, -1)
+        now[opened] = self._opened + np.arange(len(opened))
+        self._opened += len(opened)
+        self._open += len(opened) - len(closed)
+        self._windows.append(self._changes(rows.heads, closed, number, -1))
+        self._windows.append(self._changes(rows.heads, opened, now, 1))
+        kept = np.arange(rows.ordered.num_rows) >= splits.kept_from[rows.owner]
+        numbers = pa.array(now[rows.owner[kept]])
+        self._rows.append(select(rows.ordered, kept).append_column(c.SEQUENCE, numbers))
+
+    def _changes(self, heads: pa.RecordBatch, chosen: Int64s, number: Int64s, sign: int) -> pa.RecordBatch:
+        """For the partitions of some heads, that their windows are opened (1) or closed (-1)."""
+        columns = [heads.column(name).take(pa.array(chosen)) for name in self._partition_by]
+        columns += [pa.array(number[chosen] * sign), pa.array(np.full(len(chosen), sign))]
+        return pa.RecordBatch.from_arrays(columns, [*self._partition_by, c.SEQUENCE, _COUNT])
+
+    def _open_windows(self, heads: pa.RecordBatch) -> Int64s:
+        """The number of the open window of each partition, -1 if it has none."""
+        number, known = np.full(heads.num_rows, -1), self._windows.of_groups(heads)
+        if known is not None:
+            found = self._same(heads, known)
+            is_open = (found >= 0) & (int64s(known, _COUNT) > 0)
+            number[found[is_open]] = int64s(known, c.SEQUENCE)[is_open]
+        return number
+
+    def _same(self, heads: pa.RecordBatch, rows: pa.RecordBatch) -> Int64s:
+        """For each row, which of the heads has its partition, -1 if none has."""
+        if not self._partition_by:
+            return np.zeros(rows.num_rows, np.int64)
+        whole = concat(each.select(list(self._partition_by)) for each in (heads, rows))
+        assert whole is not None
+        ids = self._partitions(whole)[0].ids[heads.num_rows :]
+        return np.where(ids < heads.num_rows, ids, -1)
+
+    def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Without rows of closed windows."""
+        groups, first = self._partitions(rows)
+        return select(rows, int64s(rows, c.SEQUENCE) == self._open_windows(take(rows, first))[groups.ids])
+
+    def _partitions(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
+        return group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
+
+    def _by_partition(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Groups]:
+        rows = in_time_order(rows)
+        groups, _ = self._partitions(rows)
+        return take(rows, groups.order), groups
+
+    def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Rows of several runs, without those of closed windows if there are many."""
+        rows = concat(batches)
+        assert rows is not None
+        return rows if rows.num_rows < runs.SMALL_ROWS else self._live(rows)
+
+    def _merge_windows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Sums of each partition; nothing is left of windows that were opened and closed."""
+        rows = concat(batches)
+        assert rows is not None
+        groups, first = self._partitions(rows)
+        sums = {name: np.zeros(groups.count, np.int64) for name in (c.SEQUENCE, _COUNT)}
+        for name, values in sums.items():
+            np.add.at(values, groups.ids, int64s(rows, name))
+        merged = take(rows.select(list(self._partition_by)), first) if self._partition_by else None
+        columns = [] if merged is None else merged.columns
+        names = [*self._partition_by, *sums]
+        whole = pa.RecordBatch.from_arrays([*columns, *map(pa.array, sums.values())], names)
+        return select(whole, (sums[c.SEQUENCE] != 0) | (sums[_COUNT] != 0))
 
     def open_count(self) -> int:
-        rows = self._open.rows()
-        return 0 if rows is None else self._partitions(rows).count
+        return self._open
+
+    def holdings(self) -> list[Holding]:
+        return grouped_holdings({_ROWS: self._rows, _OPEN: self._windows})
 
     def header(self) -> Header:
-        return Header(tables=self._open.tables("open"))
+        return Header.of(_Numbers(self._opened, self._open))
 
     def load_header(self, header: Header) -> None:
-        self._open.replace(header.tables.get("open"))
+        numbers = header.read(_Numbers)
+        self._opened, self._open = numbers.opened, numbers.open
 
+    def save(self, entries: StateEntries) -> None:
+        self._rows.save(entries)
+        self._windows.save(entries)
+        super().save(entries)
 
-def _next_true(mask: Bools) -> Int64s:
-    """For each position the nearest at or after it where the mask is true; the length where there is none."""
-    where = np.where(mask, np.arange(len(mask)), len(mask))
-    return np.minimum.accumulate(where[::-1])[::-1]
+    def load(self, entries: StateEntries) -> None:
+        header = self.read_header(entries)
+        self._rows.load(entries)
+        self._windows.load(entries)
+        if "open" in header.tables:
+            self._take_up_older(header.tables["open"])
 
-
-def _joined(parts: list[Int64s]) -> Int64s:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    def _take_up_older(self, rows: pa.RecordBatch) -> None:
+        """Older versions had the rows of all open windows in the header."""
+        groups, first = self._partitions(rows)
+        none = np.zeros(0, np.int64)
+        fresh = _Fresh(take(rows, groups.order), take(rows, first), groups)
+        self._keep(fresh, Splits(none, none, none, fresh.first), np.full(groups.count, -1))

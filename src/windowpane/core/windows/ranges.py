@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -79,3 +81,14 @@ def expand(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     owner = np.repeat(np.arange(len(low)), lengths)
     first = np.cumsum(lengths) - lengths
     return owner, np.arange(len(owner)) - first[owner] + low[owner]
+
+
+def chunks(sizes: Int64s, limit: int) -> Iterator[tuple[int, int]]:
+    """Consecutive [first, last) of elements whose sizes add up to about `limit`, at least one each."""
+    total = np.cumsum(sizes)
+    first = 0
+    while first < len(sizes):
+        done = int(total[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(total, done + limit, "right")))
+        yield first, last
+        first = last
