@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,19 +14,24 @@ from tests.oracle import strategies as draw
 from tests.oracle.running import Move, Run, Scenario, push, results_of
 from tests.oracle.spec import Aggregate, Aligned, Query, Sliding, settings_of, sql_of
 from tests.search import search
-from tests.spark.staged import Layout, staged
+from tests.spark.staged import Layout, rescale, staged
 
 layouts = st.builds(Layout, st.integers(2, 4), st.integers(1, 3), st.booleans())
 
 
-def check_staged(scenario: Scenario, layout: Layout) -> None:
-    """Results as multisets, side rows by number, watermark and accounting."""
+def check_staged(scenario: Scenario, layout: Layout, rescales: Mapping[int, int] = MappingProxyType({})) -> None:
+    """Results as multisets, side rows by number, watermark and accounting.
+
+    `rescales`: numbers of shards by the step in front of which they change.
+    """
     query = scenario.query
     whole, cut = Run(query), Run(query)
     cut.harness = staged(layout, sql_of(query), **settings_of(query))
     for number, move in enumerate(scenario.moves):
+        if number in rescales:
+            rescale(cut.harness, rescales[number])
         wanted, got = (run.move(replace(move, restore=False)) for run in (whole, cut))
-        where = f"step {number} ({move.kind}) with {layout} of {scenario!r}"
+        where = f"step {number} ({move.kind}) with {layout}, {rescales} of {scenario!r}"
         assert sorted(map(repr, results_of(got, query))) == sorted(map(repr, results_of(wanted, query))), where
         assert len(got.side) == len(wanted.side), where
         assert got.watermark == wanted.watermark, where
@@ -63,14 +71,21 @@ def test_their_groups_are_what_they_are_spread_by() -> None:
 
 
 @st.composite
-def shuffled_again(draw_one: st.DrawFn) -> Query:
-    """Dedupe by columns that the groups lack, a quota, or both. Exact aggregates only."""
+def spread_by_groups(draw_one: st.DrawFn) -> Query:
+    """Any window. Exact aggregates only."""
     query = draw_one(draw.queries(draw.any_window))
     if isinstance(query.window, Sliding) and not set(query.window.partition_by) <= set(query.keys):
-        # Shards number the windows of one instant separately, also if there is only one shuffle.
+        # Shards number the windows of one instant separately.
         query = replace(query, window=replace(query.window, partition_by=()))
     if query.aggregates:
         query = replace(query, aggregates=tuple(filter(_exact, query.aggregates)) or (Aggregate("count"),))
+    return query
+
+
+@st.composite
+def shuffled_again(draw_one: st.DrawFn) -> Query:
+    """Dedupe by columns that the groups lack, a quota, or both. Exact aggregates only."""
+    query = draw_one(spread_by_groups())
     limited = isinstance(query.window, Aligned) and bool(query.keys)
     if not limited or draw_one(st.booleans()):
         by = draw_one(st.sampled_from(["a", "b n", "x"]))
@@ -84,3 +99,23 @@ def shuffled_again(draw_one: st.DrawFn) -> Query:
 @given(draw.scenarios(shuffled_again()), layouts)
 def test_dedupe_and_quotas_get_shuffles_of_their_own(scenario: Scenario, layout: Layout) -> None:
     check_staged(scenario, layout)
+
+
+@search(20)
+@given(
+    draw.scenarios(st.one_of(spread_by_groups(), grouped_inside(), shuffled_again())),
+    layouts,
+    st.dictionaries(st.integers(1, 6), st.integers(1, 5), min_size=1),
+    st.sampled_from([1, 3, 1 << 14]),
+)
+def test_another_number_of_shards_gives_the_same(
+    scenario: Scenario, layout: Layout, rescales: dict[int, int], small: int
+) -> None:
+    """Also with state in tiny pieces, of which only some rows are divided at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("windowpane.core.runs.SMALL_ROWS", small)
+        patch.setattr("windowpane.core.runs.PIECE_ROWS", small + 1)
+        patch.setattr("windowpane.core.panes.PIECE_ROWS", small + 1)
+        patch.setattr("windowpane.core.segmented_rows.SEGMENT_ROWS", small + 1)
+        patch.setattr("windowpane.core.segmented_rows.CHUNK_ROWS", small + 1)
+        check_staged(scenario, layout, rescales)

@@ -26,6 +26,7 @@ from windowpane.spark.merge_stage import REPORT, Shard
 from windowpane.spark.overflow import OVERFLOW, Overflow, parts_in
 from windowpane.spark.reports import Reports
 from windowpane.spark.shard_report import ShardReport
+from windowpane.spark.shard_state import make_shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import SENT, Stages, sent_rows
 from windowpane.testing import Harness
@@ -130,6 +131,16 @@ class StagedRunner:
             for shard, portions in enumerate(routed)
         ]  # fmt: skip
 
+    def rescale(self, shards: int) -> None:
+        """Go on with another number of shards."""
+        self._layout, self._stages = replace(self._layout, shards=shards), replace(self._stages, shards=shards)
+        stored, self.entries = self.entries, []
+        for step, olds in enumerate(stored, start=1):
+            made = [EntryMap({}) for _ in range(shards)]
+            for number, entries in enumerate(made):
+                make_shard(self._stages, step, number, [EntryMap(each) for each in olds], entries)
+            self.entries.append([each.merged() for each in made])
+
     def use_overflow(self, overflow: Overflow) -> None:
         """Let shards write large output to files."""
         self._stages = replace(self._stages, overflow=overflow)
@@ -163,6 +174,12 @@ def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
         stages = replace(stages, templates=tuple(map(_driven_by_hand, map(stages.graph, range(len(stages.templates))))))
     harness._runner = StagedRunner(stages, layout)  # type: ignore[assignment]  # has what the harness calls
     return harness
+
+
+def rescale(harness: Harness, shards: int) -> None:
+    """Let a staged harness go on with another number of shards."""
+    runner: Any = harness._runner
+    runner.rescale(shards)
 
 
 def _driven_by_hand(graph: Graph) -> bytes:

@@ -13,6 +13,7 @@ from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
 from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, take
 from windowpane.core.runs import Content
 from windowpane.core.state import StateEntries
@@ -93,9 +94,8 @@ class EmissionLog:
         self._pending.save(entries)
         self._emitted.save(entries)
 
-    def load(self, last_us: int | None, entries: StateEntries, older: Mapping[str, pa.RecordBatch]) -> None:
+    def load(self, entries: StateEntries, older: Mapping[str, pa.RecordBatch]) -> None:
         """`older`: tables of the header, in which older versions had all of it."""
-        self.last_us = last_us
         self._pending.load(entries)
         self._emitted.load(entries)
         if "pending" in older:
@@ -103,6 +103,10 @@ class EmissionLog:
         if "emitted" in older:
             emitted = older["emitted"]
             self._emitted.append_by(int64s(emitted, c.WINDOW_KEY), emitted.select([*self._keys, c.EPOCH]))
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """What shards have different rows of."""
+        return self._pending, self._emitted
 
     def _known(self, windows: Int64s, hashes: UInt64s) -> Iterator[pa.RecordBatch]:
         for window in np.intersect1d(windows, self._emitted.starts()).tolist():

@@ -157,6 +157,19 @@ class Graph:
             raise InternalError("GRAPH", f"the rows of an entry are shuffled in different ways: {inputs}")
         return found
 
+    def routed_by(self, node: Node) -> tuple[str, ...]:
+        """The columns that determine on which shard the rows of a node are."""
+        routes = self.routes()
+        found = {
+            self.routed_by(self._by_name[each.source])
+            if each.source in self._by_name
+            else routes.get(each.source, Route()).by
+            for each in node.inputs
+        }
+        if len(found) != 1:
+            raise InternalError("GRAPH", f"{node.name} takes rows that are shuffled by {sorted(found)}")
+        return found.pop()
+
     def watermarks(self) -> dict[str, int | None]:
         """Where time stands at each node whose output leaves the graph."""
         return {name: self._by_name[name].operator.watermark_us for name in self.exits}

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from windowpane.core import blob
 from windowpane.core.hashing import UInt64s
+from windowpane.core.rescaling import Owned
 from windowpane.core.rows import concat, take
 from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Content, Piece, Run, Runs
 from windowpane.core.segments import DIGEST
@@ -119,6 +120,27 @@ class Panes:
         for name in sorted(self._dropped):
             entries.remove(name)
         self._entries, self._dropped = entries, []
+
+    def take_over(self, others: Sequence[Panes], owned: Owned | None, entries: StateEntries) -> None:
+        """As of `Divisible`."""
+        for pane in sorted({pane for other in others for pane in other.starts()}):
+            unsaved = 0
+            for part in (part for other in others if pane in other.starts() for part in other.parts([pane])):
+                mine = part if owned is None else owned.rows(part)
+                if mine.num_rows:
+                    self.append(pane, mine)
+                unsaved += mine.num_rows
+                if unsaved >= PIECE_ROWS:
+                    self._put_away(entries)
+                    unsaved = 0
+            self._put_away(entries)
+
+    def _put_away(self, entries: StateEntries) -> None:
+        """Save, and keep nothing in memory."""
+        self.save(entries)
+        for runs in self._panes.values():
+            for _, piece in runs.pieces():
+                piece.batch = None
 
     def _written(self, entries: StateEntries, pane: int, run: Run, piece: Piece) -> str:
         """The name of a piece's entry, which is written if it is not stored yet."""

@@ -7,7 +7,7 @@ Segments of one run do not overlap in time; `segment_merging.py` keeps the numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from typing import Self
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core import columns as c
+from windowpane.core.rescaling import Owned
 from windowpane.core.rows import concat, in_time_order, int64s, plain
 from windowpane.core.segment_merging import Merge, merge_runs, merge_small
 from windowpane.core.segments import DIGEST, ROWS, Segment, SegmentStore
@@ -176,6 +177,17 @@ class SegmentedRows:
         self._cut()
         self._added = 0
         self.store.save(self.segments, entries)
+
+    def take_over(self, others: Sequence[SegmentedRows], owned: Owned | None, entries: StateEntries) -> None:
+        """As of `Divisible`, in order of time."""
+        first_us = None
+        for last_us in sorted({cut for other in others for cut in other.cuts(None, None)}):
+            parts = (part for other in others for part in other.between(first_us, last_us))
+            mine = in_one(parts if owned is None else map(owned.rows, parts))
+            if mine is not None:
+                self.append(mine)
+                self.save(entries)
+            first_us = last_us + 1
 
     def _cut(self) -> None:
         """Cut segments that are not stored yet to SEGMENT_ROWS, without their dropped rows."""

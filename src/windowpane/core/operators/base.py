@@ -25,6 +25,7 @@ from windowpane.core.frames import (
     Watermark,
     WindowRows,
 )
+from windowpane.core.rescaling import Divisible
 from windowpane.core.state import HEADER, Header, StateEntries, Times
 
 IN = "in"
@@ -58,6 +59,10 @@ class Operator:
     """Whether it decides on the watermark, instead of passing on the one it is given."""
     folds: ClassVar[bool] = False
     """Whether it turns rows into partial accumulators, and so can run before rows of all tasks meet."""
+    divided_by: ClassVar[tuple[str, ...] | None] = None
+    """Columns that determine the shard of its state. None: those that determine the shard of its rows."""
+    shard_scalars: ClassVar[tuple[str, ...]] = ()
+    """Scalars of its header that may differ between shards."""
     is_ordered: bool = True
     """Whether the order in which rows arrive matters to it."""
     arrival_states: tuple[str, ...] = ()
@@ -205,3 +210,14 @@ class Operator:
         self.clock_us, self.watermark_us = times.clock_us, times.watermark_us
         self.load_header(header)
         return header
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """State outside of the header, of which each shard has other rows. `taking_over.py` divides it anew."""
+        return ()
+
+    def repeated(self) -> tuple[Divisible, ...]:
+        """State outside of the header that all shards have alike."""
+        return ()
+
+    def on_taken_over(self) -> None:
+        """The state has been divided anew: header, `divided` and `repeated` are there, and what follows from them."""

@@ -30,6 +30,7 @@ class ResultsAsRows(Operator):
     """
 
     moves_time = True
+    shard_scalars = ("arrivals",)
 
     def __init__(self, columns: Mapping[str, str], *, delay_us: int) -> None:
         super().__init__()

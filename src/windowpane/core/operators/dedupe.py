@@ -15,6 +15,7 @@ from windowpane.core.groups import Groups, group_rows
 from windowpane.core.hashing import hash_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, plain, select
 from windowpane.core.runs import Content, joined
 from windowpane.core.side import Key
@@ -131,3 +132,9 @@ class Dedupe(Operator):
         if "seen" in header.tables:
             # Older versions had all of it in the header.
             self._remember(header.tables["seen"])
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (self._seen,)
+
+    def on_taken_over(self) -> None:
+        self._forgotten_us = self.watermark_us

@@ -58,6 +58,8 @@ class RequestGroups(Operator):
 class AdmitGroups(Operator):
     """The requests of a micro-batch in; the admitted ones out, when all requests are there. Passes rows on."""
 
+    divided_by = (c.WINDOW_KEY,)
+
     def __init__(self, plan: AlignedPlan) -> None:
         super().__init__()
         assert plan.max_groups is not None

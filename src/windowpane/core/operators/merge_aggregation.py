@@ -21,6 +21,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.window_states import WindowStates
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import int64s, take
 from windowpane.core.runs import Content
 from windowpane.core.state import Header, StateEntries
@@ -38,6 +39,8 @@ class _Closed:
 
 class MergeAggregation(Operator):
     """Partial accumulators in, results out. State is O(groups) per pane."""
+
+    shard_scalars = ("last_us",)
 
     def __init__(self, plan: AlignedPlan, aggregator: Aggregator, emit_policy: EmitPolicy) -> None:
         super().__init__()
@@ -148,6 +151,10 @@ class MergeAggregation(Operator):
     def header(self) -> Header:
         return Header.of(_Closed(self._closed_us, self._log.last_us))
 
+    def load_header(self, header: Header) -> None:
+        closed = header.read(_Closed)
+        self._closed_us, self._log.last_us = closed.closed_us, closed.last_us
+
     def save(self, entries: StateEntries) -> None:
         super().save(entries)
         self._panes.save(entries)
@@ -155,7 +162,8 @@ class MergeAggregation(Operator):
 
     def load(self, entries: StateEntries) -> None:
         header = self.read_header(entries)
-        closed = header.read(_Closed)
-        self._closed_us = closed.closed_us
         self._panes.load(entries)
-        self._log.load(closed.last_us, entries, header.tables)
+        self._log.load(entries, header.tables)
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (self._panes, *self._log.divided())

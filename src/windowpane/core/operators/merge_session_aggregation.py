@@ -23,6 +23,7 @@ from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.session_parts import BOOKED, Joined, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, fold_sessions
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.runs import Content, joined
 from windowpane.core.state import Header, StateEntries
@@ -40,6 +41,8 @@ class _Judged:
 
 class MergeSessionAggregation(Operator):
     """Sessions in, results out. State: parts of the open sessions, and what changed since the last updates."""
+
+    shard_scalars = ("last_update_us",)
 
     def __init__(self, plan: SessionPlan, aggregator: Aggregator, emit_policy: EmitPolicy) -> None:
         super().__init__()
@@ -207,6 +210,9 @@ class MergeSessionAggregation(Operator):
         self._changed.load(entries)
         if "open" in header.tables:
             self._take_up_older(header.tables["open"])
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (*self._parts.divided(), self._changed)
 
     def _take_up_older(self, sessions: pa.RecordBatch) -> None:
         """Older versions had all sessions in the header, with a mark on those that have changed."""

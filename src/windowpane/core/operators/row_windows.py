@@ -14,6 +14,7 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, WindowRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Holding
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import int64s, take
 from windowpane.core.segmented_rows import SegmentedRows
 from windowpane.core.state import Header, StateEntries
@@ -95,14 +96,16 @@ class AlignedRowWindow(AlignedIntake):
         return frames
 
     def _take_in(self, rows: pa.RecordBatch) -> None:
-        if not rows.num_rows:
-            return
+        if rows.num_rows:
+            self._note_windows(rows)
+            self._rows.append(rows)
+
+    def _note_windows(self, rows: pa.RecordBatch) -> None:
         panes = np.unique(self._windows.pane_number(int64s(rows, c.EVENT_TIME)))
         keys = self._windows.open_for(self._windows.pane_start(panes))[1]
         if self._closed_us is not None:
             keys = keys[~self.plan.closed_for(keys, self._closed_us)]
         self._open = np.union1d(self._open, keys)
-        self._rows.append(rows)
 
     def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
         if self.watermark_us is not None:
@@ -180,6 +183,13 @@ class AlignedRowWindow(AlignedIntake):
         runs = tables[_OPEN].column("run").to_pylist()
         keys = [np.arange(count) * step + first for first, step, count in runs]
         self._open = np.concatenate([self._open, *keys])
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (self._rows,)
+
+    def on_taken_over(self) -> None:
+        for rows in self._rows.between():
+            self._note_windows(rows)
 
 
 def _of_window(rows: pa.RecordBatch, start: np.int64, end: np.int64, *, continues: bool) -> WindowRows:

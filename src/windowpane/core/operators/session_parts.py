@@ -22,6 +22,7 @@ from windowpane.core.groups import Groups
 from windowpane.core.hashing import hash_rows
 from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, select
 from windowpane.core.runs import Content
 from windowpane.core.state import StateEntries
@@ -134,6 +135,10 @@ class SessionParts:
 
     def load(self, entries: StateEntries) -> None:
         self._panes.load(entries)
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """What shards have different rows of."""
+        return (self._panes,)
 
     def _lookup(self, panes: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch | None:
         hashes = np.unique(hash_rows([rows.column(name) for name in self._plan.key_names], rows.num_rows))

@@ -16,6 +16,7 @@ from windowpane.core import columns as c
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, TriggerTimes
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import flags, int64s, select
 from windowpane.core.segmented_rows import SegmentedRows
 from windowpane.core.side import Key
@@ -64,6 +65,8 @@ class SlidingOperator(Operator):
     `broadcast`: the window is over the stream, and this is one of several shards. Triggers of all shards then come as
     TriggerTimes.
     """
+
+    shard_scalars = ("waiting",)
 
     def __init__(
         self,
@@ -225,6 +228,15 @@ class SlidingOperator(Operator):
         self.kept = SegmentedRows.loaded_unlisted(_ROWS, entries, fired.dead)
         rows = self.kept.ordered()
         self._waiting = 0 if rows is None else int(self._is_waiting(rows).sum())
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (self.kept,)
+
+    def repeated(self) -> tuple[Divisible, ...]:
+        return (self._announced,)
+
+    def on_taken_over(self) -> None:
+        self._waiting = sum(int(self._is_waiting(rows).sum()) for rows in self.kept.between())
 
 
 def _epochs(at_us: Int64s, groups: Groups) -> Int64s:

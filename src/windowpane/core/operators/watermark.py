@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Frame, Progress, Rows, TriggerTimes, Watermark
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.rescaling import Divisible
 from windowpane.core.segmented_rows import SegmentedRows
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.watermark import PartitionWatermark
@@ -35,6 +36,7 @@ class EventtimeWatermark(Operator):
     """
 
     moves_time = True
+    shard_scalars = ("held",)
 
     def __init__(
         self,
@@ -131,6 +133,15 @@ class EventtimeWatermark(Operator):
         self._held_triggers = SegmentedRows.loaded(_TRIGGERS, entries, header.tables)
         held = header.read(_Progress).held
         self._held_rows = len(self._held) if held is None else held
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (self._held,)
+
+    def repeated(self) -> tuple[Divisible, ...]:
+        return (self._held_triggers,)
+
+    def on_taken_over(self) -> None:
+        self._held_rows = len(self._held)
 
 
 class ProcessTimeWatermark(Operator):
