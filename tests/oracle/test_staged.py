@@ -101,7 +101,7 @@ def test_dedupe_and_quotas_get_shuffles_of_their_own(scenario: Scenario, layout:
     check_staged(scenario, layout)
 
 
-@search(20)
+@search(8)
 @given(
     draw.scenarios(st.one_of(spread_by_groups(), grouped_inside(), shuffled_again())),
     layouts,
