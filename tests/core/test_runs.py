@@ -15,8 +15,7 @@ from windowpane.core import runs as runs_module
 from windowpane.core.aggregation import Aggregator, Call
 from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
-from windowpane.core.rows import concat, int64s
-from windowpane.core.runs import Content
+from windowpane.core.runs import Bools, Content, Int64s, joined
 from windowpane.core.state import EntryMap
 
 SCHEMA = pa.schema([("key", pa.int64()), ("n", pa.int64()), ("_ts", pa.int64()), ("_arrival", pa.int64())])
@@ -141,10 +140,10 @@ def test_a_lookup_reads_only_pieces_that_may_have_the_group() -> None:
 def test_rows_that_are_no_longer_needed_are_neither_read_nor_merged() -> None:
     limit = 100
 
-    def needed(rows: pa.RecordBatch) -> np.ndarray:
-        return int64s(rows, "key") >= limit
+    def needed(keys: Int64s) -> Bools:
+        return keys >= limit
 
-    content = Content(_concat, ("key",), needed)
+    content = Content(joined, ("key",), "key", needed)
     kept, entries = Panes(content), EntryMap({})
     kept.load(entries)
     for begin in range(0, 200, 10):
@@ -155,15 +154,9 @@ def test_rows_that_are_no_longer_needed_are_neither_read_nor_merged() -> None:
     assert sorted(whole.column("key").to_pylist()) == list(range(100, 200))
 
 
-def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    whole = concat(batches)
-    assert whole is not None
-    return whole
-
-
 def test_equal_hashes_stay_in_one_piece() -> None:
     """Without keys all rows have one hash."""
-    content = Content(_concat, ())
+    content = Content(joined, ())
     kept, entries = Panes(content), EntryMap({})
     kept.load(entries)
     for _ in range(50):

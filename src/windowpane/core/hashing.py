@@ -35,6 +35,13 @@ def hash_rows(keys: Sequence[pa.Array], length: int) -> UInt64s:
     return mixed
 
 
+def distinct(hashes: UInt64s) -> UInt64s:
+    """Ordered hashes, each once."""
+    is_new: npt.NDArray[np.bool_] = np.append([True], hashes[1:] != hashes[:-1])
+    found: UInt64s = hashes[is_new[: len(hashes)]]
+    return found
+
+
 def mix(values: UInt64s) -> UInt64s:
     """The finaliser of splitmix64: every input bit reaches every output bit."""
     values = values + np.uint64(0x9E3779B97F4A7C15)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from windowpane.core import blob
 from windowpane.core.hashing import UInt64s
 from windowpane.core.rescaling import Owned
-from windowpane.core.rows import concat, take
-from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Content, Piece, Run, Runs
+from windowpane.core.rows import take
+from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Choice, Content, Piece, Run, Runs, joined
 from windowpane.core.segments import DIGEST
 from windowpane.core.state import StateEntries
 
@@ -71,16 +71,21 @@ class Panes:
         count = self.rows(panes) // PIECE_ROWS + 1
         return pairwise([ALL_HASHES * number // count for number in range(count + 1)])
 
-    def between(self, pane: int, low: int, high: int) -> pa.RecordBatch | None:
-        """The groups of a pane whose hashes are in [low, high)."""
-        return self._panes[pane].between(low, high)
+    def between(self, pane: int, low: int, high: int, chosen: Choice | None = None) -> pa.RecordBatch | None:
+        """The groups of a pane whose hashes are in [low, high), or those of them whose instants are chosen."""
+        return self._panes[pane].between(low, high, chosen)
 
-    def parts(self, panes: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """All rows of these panes, a range of hashes at a time."""
+    def parts(self, panes: Sequence[int], chosen: Choice | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows of these panes, or those whose instants are chosen, some at a time, those of a group at once."""
+        found: list[pa.RecordBatch] = []
         for low, high in self.ranges(panes):
-            found = concat(part for pane in panes if (part := self.between(pane, low, high)) is not None)
-            if found is not None:
-                yield found
+            parts = [self.between(pane, low, high, chosen) for pane in panes]
+            found += [part for part in parts if part is not None]
+            if sum(part.num_rows for part in found) > PIECE_ROWS // 2:
+                yield joined(found)
+                found = []
+        if found:
+            yield joined(found)
 
     def lookup(self, pane: int, hashes: UInt64s) -> pa.RecordBatch | None:
         """The groups of a pane that have these hashes, which are sorted."""

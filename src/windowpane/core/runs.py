@@ -11,7 +11,7 @@ which merges a few ranges of hashes. Meanwhile the new run has the groups below 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,9 @@ from windowpane.core.windows.ranges import expand
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+Choice = Callable[[Int64s], Bools]
+"""Which rows, by their instants."""
 
 SMALL_ROWS = 1 << 14
 """A run with as many rows is sorted."""
@@ -43,18 +46,27 @@ class Content:
     """Batches in order of age to one in which nothing can be merged further."""
     keys: tuple[str, ...]
     """Columns of the group."""
-    is_needed: Callable[[pa.RecordBatch], Bools] | None = None
-    """Rows that still count. The others may stay stored, but are not read."""
+    time: str | None = None
+    """A column of instants, by which rows are chosen."""
+    is_needed: Choice | None = None
+    """Rows that still count, by their `time`. The others may stay stored, but are not read."""
 
     def hashes(self, rows: pa.RecordBatch) -> UInt64s:
         return hash_rows([rows.column(name) for name in self.keys], rows.num_rows)
 
-    def merged(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-        """None if no row is needed."""
-        kept = [part if self.is_needed is None else select(part, self.is_needed(part)) for part in parts]
-        kept = [part for part in kept if part.num_rows]
+    def merged(self, parts: Iterable[pa.RecordBatch], chosen: Choice | None = None) -> pa.RecordBatch | None:
+        """Stored rows as one batch, those of them that are needed and chosen; None if there are none."""
+        kept = [self._selected(part, chosen) for part in parts]
+        kept = [widen(part) for part in kept if part.num_rows]
         merged = self.merge(kept) if kept else None
         return merged if merged is not None and merged.num_rows else None
+
+    def _selected(self, rows: pa.RecordBatch, chosen: Choice | None) -> pa.RecordBatch:
+        for choice in (self.is_needed, chosen):
+            if choice is not None and self.time is not None and rows.num_rows:
+                times: Int64s = widen(rows.select([self.time])).column(0).to_numpy()
+                rows = select(rows, choice(times))
+        return rows
 
 
 @dataclass
@@ -135,9 +147,9 @@ class Runs:
             self._merge_small(0)
         return self.between(0, ALL_HASHES)
 
-    def between(self, low: int, high: int) -> pa.RecordBatch | None:
-        """The rows of all groups whose hash is in [low, high)."""
-        return self._content.merged(self._parts(self._runs, low, high))
+    def between(self, low: int, high: int, chosen: Choice | None = None) -> pa.RecordBatch | None:
+        """The rows of all groups whose hash is in [low, high), or those of them whose instants are chosen."""
+        return self._content.merged(self._parts(self._runs, low, high), chosen)
 
     def lookup(self, hashes: UInt64s) -> pa.RecordBatch | None:
         """The rows of all groups with these hashes, which are sorted. Some may be of other groups."""
@@ -250,7 +262,7 @@ class Runs:
     def _found(self, run: Run, hashes: UInt64s) -> Iterator[pa.RecordBatch]:
         if not run.is_sorted:
             rows = self._loaded(run.pieces[0])
-            yield select(rows, np.isin(self._content.hashes(rows), hashes))
+            yield select(rows, _are_in(hashes, self._content.hashes(rows)))
             return
         begin = 0
         for piece in run.pieces:
@@ -264,6 +276,7 @@ class Runs:
     def _rows_with(self, piece: Piece, hashes: UInt64s) -> pa.RecordBatch:
         batch = self._stored(piece)
         present = _hashes(batch)
+        hashes = hashes[_are_in(present, hashes)]
         low, high = np.searchsorted(present, hashes), np.searchsorted(present, hashes, side="right")
         return _content_of(take(batch, expand(low, high)[1]))
 
@@ -309,6 +322,13 @@ def _cuts(hashes: UInt64s) -> list[int]:
     return [*cuts, len(hashes)]
 
 
+def _are_in(ordered: UInt64s, hashes: UInt64s) -> Bools:
+    """Which of `hashes` are among the ordered ones."""
+    at = np.searchsorted(ordered, hashes)
+    at[at == len(ordered)] = 0
+    return ordered[at] == hashes if len(ordered) else np.zeros(len(hashes), bool)
+
+
 def _hashes(batch: pa.RecordBatch) -> UInt64s:
     values: UInt64s = batch.column(0).to_numpy()
     return values
@@ -316,4 +336,4 @@ def _hashes(batch: pa.RecordBatch) -> UInt64s:
 
 def _content_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A sorted batch without its hashes."""
-    return widen(batch.drop_columns([c.HASH]))
+    return batch.drop_columns([c.HASH])

@@ -12,7 +12,7 @@ from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.frames import BatchEnd, Frame, Rows, SideRows
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.hashing import hash_rows
+from windowpane.core.hashing import distinct, hash_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
@@ -41,7 +41,7 @@ class Dedupe(Operator):
         super().__init__()
         self._by, self._within_us, self._slack_us, self._keys = tuple(by), within_us, slack_us, tuple(keys)
         self._width_us = max(within_us // PANES_PER_HORIZON, min(within_us, SHORTEST_PANE_US))
-        self._seen = Panes(Content(joined, self._by, self._is_needed))
+        self._seen = Panes(Content(joined, self._by, c.EVENT_TIME, self._is_needed))
         """Keys and times by pane of time."""
         self._forgotten_us: int | None = None
         """The watermark at the end of the micro-batch before."""
@@ -66,21 +66,23 @@ class Dedupe(Operator):
         """What was seen of these keys within the horizon, and maybe more."""
         ts = int64s(fresh, c.EVENT_TIME)
         hashes = hash_rows([fresh.column(name) for name in self._by], fresh.num_rows)
+        order = np.argsort(hashes)
+        ts, hashes = ts[order], hashes[order]
         found = []
         for pane in self._seen.starts():
             begin = pane * self._width_us
             near = (ts > begin - self._within_us) & (ts < begin + self._width_us + self._within_us)
             if near.any():
-                found.append(self._seen.lookup(pane, np.unique(hashes[near])))
+                found.append(self._seen.lookup(pane, distinct(hashes[near])))
         return concat(part for part in found if part is not None)
 
     def _remember(self, rows: pa.RecordBatch) -> None:
         self._seen.append_by(int64s(rows, c.EVENT_TIME) // self._width_us, rows)
 
-    def _is_needed(self, rows: pa.RecordBatch) -> Bools:
+    def _is_needed(self, times: Int64s) -> Bools:
         if self._forgotten_us is None:
-            return np.ones(rows.num_rows, bool)
-        return int64s(rows, c.EVENT_TIME) + self._within_us + self._slack_us > self._forgotten_us
+            return np.ones(len(times), bool)
+        return times + self._within_us + self._slack_us > self._forgotten_us
 
     def _first_copies(self, groups: Groups, ts: Int64s, known_count: int) -> Bools:
         """Rows that are not duplicates of an earlier one.

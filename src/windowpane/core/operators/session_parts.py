@@ -67,7 +67,7 @@ class SessionParts:
         self._plan, self._aggregator = plan, aggregator
         self.judged_us: int | None = None
         """The watermark before the current micro-batch. Sessions that it has closed are gone."""
-        self._panes = Panes(Content(self._merge, tuple(plan.key_names), self._is_open), prefix)
+        self._panes = Panes(Content(self._merge, tuple(plan.key_names), c.SESSION_LAST, self._is_open), prefix)
         self._width_us = max(plan.gap_us // PANES_PER_GAP, min(plan.gap_us, SHORTEST_PANE_US))
 
     def append(self, parts: pa.RecordBatch) -> None:
@@ -82,13 +82,11 @@ class SessionParts:
         starts = self._panes.starts()
         ending = [pane for pane in starts if self._closes(pane * self._width_us, watermark_us)]
         going_on = [pane for pane in starts if not self._closes((pane + 1) * self._width_us - 1, watermark_us)]
-        for some in self._panes.parts(ending):
-            parts = select(some, self._plan.closed_for(int64s(some, c.SESSION_LAST), watermark_us))
-            if parts.num_rows:
-                others = self._lookup(going_on, parts)
-                if others is not None:
-                    others = select(others, ~self._plan.closed_for(int64s(others, c.SESSION_LAST), watermark_us))
-                yield parts, others
+        for parts in self._panes.parts(ending, lambda last: self._plan.closed_for(last, watermark_us)):
+            others = self._lookup(going_on, parts)
+            if others is not None:
+                others = select(others, ~self._plan.closed_for(int64s(others, c.SESSION_LAST), watermark_us))
+            yield parts, others
 
     def close(self, watermark_us: int | None) -> None:
         """Forget the parts that the watermark has reached."""
@@ -152,8 +150,8 @@ class SessionParts:
             return parts
         return self.merged(joined, np.ones(parts.num_rows, bool))
 
-    def _is_open(self, parts: pa.RecordBatch) -> Bools:
-        return ~self._plan.closed_for(int64s(parts, c.SESSION_LAST), self.judged_us)
+    def _is_open(self, last: Int64s) -> Bools:
+        return ~self._plan.closed_for(last, self.judged_us)
 
     def _closes(self, last_us: int, watermark_us: int) -> bool:
         return bool(self._plan.closed_for(np.array([last_us]), watermark_us)[0])
