@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +12,16 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
-from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.hashing import hash_rows
+from windowpane.core.panes import Panes
+from windowpane.core.rows import RowBuffer, concat, int64s, plain, select, take
+from windowpane.core.runs import Content, joined
+from windowpane.core.state import StateEntries
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+_COUNTS, _COUNT, _OLDER = "counts", "count", "admitted"
 
 
 class Quota(Protocol):
@@ -28,56 +34,77 @@ class Quota(Protocol):
     def admit(self, pairs: pa.RecordBatch) -> Bools:
         """Whether each (window, keys) belongs to a group that the window has, or still has room for."""
 
-    def forget(self, closed: Int64s) -> None:
-        """Forget the groups of closed windows."""
-
-    def windows(self) -> Int64s:
-        """Keys of the windows that have groups."""
-
-    def tables(self) -> dict[str, pa.RecordBatch]:
-        """What outlives the micro-batch."""
-
-    def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
-        """Take up what `tables` gave."""
-
 
 class GroupQuota:
-    """Remembers the groups admitted to each open window, in order of arrival."""
+    """Remembers the groups admitted to each open window. A micro-batch looks up the groups that occur in it."""
 
     def __init__(self, max_groups: int, keys: Sequence[str]) -> None:
         self.max_groups = max_groups
-        self._names = [c.WINDOW_KEY, *keys]
-        self._admitted = RowBuffer()
+        self._keys, self._names = tuple(keys), [c.WINDOW_KEY, *keys]
+        self._admitted = Panes(Content(joined, self._keys))
+        """One pane per window."""
+        self._counts: Counter[int] = Counter()
 
     def admit(self, pairs: pa.RecordBatch) -> Bools:
-        """Whether each (window, keys) belongs to a group that the window has, or still has room for."""
-        known = self._admitted.rows()
-        offset = 0 if known is None else known.num_rows
-        fresh = pairs.select(self._names)
-        whole = fresh if known is None else concat([known, fresh])
-        assert whole is not None
-        groups, first = group_rows([whole.column(name) for name in self._names], whole.num_rows)
-        heads = take(whole, first)
-        allowed = _rank_within(int64s(heads, c.WINDOW_KEY)) < self.max_groups
-        self._admitted.replace(select(heads, allowed))
-        return allowed[groups.ids[offset:]]
+        """The first groups of a window have room, in the order of `pairs` and after those of earlier calls."""
+        fresh = plain(pairs.select(self._names))
+        groups, first = group_rows([fresh.column(name) for name in self._names], fresh.num_rows)
+        heads = take(fresh, first)
+        known = self._is_known(heads)
+        windows = int64s(heads, c.WINDOW_KEY)
+        before = np.array([self._counts[window] for window in windows.tolist()], np.int64)
+        admitted = known.copy()
+        admitted[~known] = (_rank_within(windows[~known]) + before[~known]) < self.max_groups
+        self._remember(select(heads, admitted & ~known))
+        return admitted[groups.ids]
+
+    def _is_known(self, heads: pa.RecordBatch) -> Bools:
+        found = concat(self._found(heads))
+        if found is None:
+            return np.zeros(heads.num_rows, bool)
+        return is_among(heads, found, self._names)
+
+    def _found(self, heads: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Remembered groups that may be among these."""
+        windows = int64s(heads, c.WINDOW_KEY)
+        hashes = hash_rows([heads.column(name) for name in self._keys], heads.num_rows)
+        for window in np.intersect1d(windows, self._admitted.starts()).tolist():
+            found = self._admitted.lookup(window, np.unique(hashes[windows == window]))
+            if found is not None:
+                yield found.add_column(0, c.WINDOW_KEY, pa.array(np.full(found.num_rows, window, np.int64)))
+
+    def _remember(self, fresh: pa.RecordBatch) -> None:
+        windows = int64s(fresh, c.WINDOW_KEY)
+        self._admitted.append_by(windows, fresh.select(self._keys))
+        self._counts.update(windows.tolist())
 
     def forget(self, closed: Int64s) -> None:
         """Forget the groups of closed windows."""
-        rows = self._admitted.rows()
-        if rows is not None:
-            self._admitted.replace(select(rows, ~np.isin(int64s(rows, c.WINDOW_KEY), closed)))
+        for window in np.intersect1d(closed, self._admitted.starts()).tolist():
+            self._admitted.drop(window)
+            del self._counts[window]
 
     def windows(self) -> Int64s:
         """Keys of the windows that have groups."""
-        rows = self._admitted.rows()
-        return np.zeros(0, np.int64) if rows is None else np.unique(int64s(rows, c.WINDOW_KEY))
+        return np.array(self._admitted.starts(), np.int64)
 
     def tables(self) -> dict[str, pa.RecordBatch]:
-        return self._admitted.tables("admitted")
+        """For the operator's header: how many groups each window has."""
+        columns = [pa.array(self._counts.keys(), pa.int64()), pa.array(self._counts.values(), pa.int64())]
+        return {_COUNTS: pa.RecordBatch.from_arrays(columns, [c.WINDOW_KEY, _COUNT])}
 
-    def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
-        self._admitted.replace(tables.get("admitted"))
+    def save(self, entries: StateEntries) -> None:
+        self._admitted.save(entries)
+
+    def load(self, entries: StateEntries, tables: Mapping[str, pa.RecordBatch]) -> None:
+        """`tables`: of the header, in which older versions had the groups."""
+        self._admitted.load(entries)
+        counts = tables.get(_COUNTS)
+        if counts is not None:
+            found = zip(int64s(counts, c.WINDOW_KEY).tolist(), int64s(counts, _COUNT).tolist(), strict=True)
+            self._counts = Counter(dict(found))
+        if _OLDER in tables:
+            self._remember(tables[_OLDER])
 
 
 class DecidedGroups:
@@ -97,32 +124,20 @@ class DecidedGroups:
     def admit(self, pairs: pa.RecordBatch) -> Bools:
         """Whether each (window, keys) is among the admitted ones."""
         known = self._admitted.rows()
-        if known is None:
-            return np.zeros(pairs.num_rows, bool)
-        whole = concat([known, pairs.select(self._names)])
-        assert whole is not None
-        groups, first = group_rows([whole.column(name) for name in self._names], whole.num_rows)
-        admitted: Bools = (first < known.num_rows)[groups.ids[known.num_rows :]]
-        return admitted
+        return np.zeros(pairs.num_rows, bool) if known is None else is_among(pairs, known, self._names)
 
-    def forget(self, closed: Int64s) -> None:
-        """Nothing is remembered."""
 
-    def windows(self) -> Int64s:
-        return np.zeros(0, np.int64)
-
-    def tables(self) -> dict[str, pa.RecordBatch]:
-        return {}
-
-    def load(self, tables: Mapping[str, pa.RecordBatch]) -> None:
-        """Nothing is remembered."""
+def is_among(rows: pa.RecordBatch, others: pa.RecordBatch, names: Sequence[str]) -> Bools:
+    """Which rows agree with one of the others in the columns `names`."""
+    whole = concat([others.select(names), plain(rows.select(names))])
+    assert whole is not None
+    groups, first = group_rows([whole.column(name) for name in names], whole.num_rows)
+    found: Bools = (first < others.num_rows)[groups.ids[others.num_rows :]]
+    return found
 
 
 def _rank_within(values: Int64s) -> Int64s:
-    """Position of each element among the equal elements before it.
-
-    Admitted groups come first in the batch and so keep their rank: what was in stays in.
-    """
+    """Position of each element among the equal elements before it."""
     order = np.argsort(values, kind="stable")
     ranks = np.empty(len(values), np.int64)
     ranks[order] = rank_in_runs(run_heads(values[order]))

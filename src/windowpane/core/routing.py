@@ -34,10 +34,18 @@ class Route:
     broadcast: bool = False
     """All rows that trigger a sliding window are announced to every shard."""
 
-    def split(self, frames: Iterable[Frame], shards: int, home: int) -> list[list[Frame]]:
-        """Frames by shard: data by its keys, side rows to `home`, progress and announced triggers to all."""
+    def split(
+        self, frames: Iterable[Frame], shards: int, home: int, *, before: Route | None = None
+    ) -> list[list[Frame]]:
+        """Frames by shard: data by its keys, side rows to `home`, progress and announced triggers to all.
+
+        `before`: how rows have come to `home`. Those that came this way stay there.
+        """
         routed: list[list[Frame]] = [[] for _ in range(shards)]
         for frame in frames:
+            if isinstance(frame, Rows) and before == self and not self.broadcast:
+                routed[home].append(frame)
+                continue
             for shard, part in self._parts(frame, shards, home):
                 routed[shard].append(part)
         return routed

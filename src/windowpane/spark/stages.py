@@ -87,11 +87,12 @@ class Stages:
         routed: list[list[Portion]] = [[] for _ in range(self.shards)]
         for portion in portions:
             parts = [Portion(portion.place, portion.rows) for _ in routed]
+            earlier = set(self.routes[step - 1].values())
+            before = earlier.pop() if len(earlier) == 1 else None
             for source, frames in groupby(portion.frames, key=lambda given: given.source):
                 route = self.routes[step].get(source, Route())
-                for part, split in zip(
-                    parts, route.split((given.frame for given in frames), self.shards, home), strict=True
-                ):
+                sent = (given.frame for given in frames)
+                for part, split in zip(parts, route.split(sent, self.shards, home, before=before), strict=True):
                     part.frames += [Given(source, frame) for frame in split]
             for shard, part in enumerate(parts):
                 routed[shard].append(part)

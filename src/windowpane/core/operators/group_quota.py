@@ -27,7 +27,7 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.operators.partial_aggregation import PartialAggregation
 from windowpane.core.quota import DecidedGroups, GroupQuota
 from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.state import Header
+from windowpane.core.state import Header, StateEntries
 
 
 class RequestGroups(Operator):
@@ -96,19 +96,22 @@ class AdmitGroups(Operator):
     def header(self) -> Header:
         return Header(tables=self._quota.tables())
 
-    def load_header(self, header: Header) -> None:
-        self._quota.load(header.tables)
+    def save(self, entries: StateEntries) -> None:
+        super().save(entries)
+        self._quota.save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        self._quota.load(entries, self.read_header(entries).tables)
 
 
 class QuotaAggregation(PartialAggregation):
     """Folds the rows of a micro-batch when it has heard which of their groups are admitted."""
 
     def __init__(self, plan: AlignedPlan, aggregator: Aggregator) -> None:
-        super().__init__(plan, aggregator)
         assert plan.max_groups is not None
-        self._rows: list[Rows] = []
         self._decided = DecidedGroups(plan.max_groups, plan.key_names)
-        self._quota = self._decided
+        super().__init__(plan, aggregator, self._decided)
+        self._rows: list[Rows] = []
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         self._rows.append(frame)

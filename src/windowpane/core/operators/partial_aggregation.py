@@ -17,7 +17,7 @@ from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.quota import GroupQuota, Quota
 from windowpane.core.rows import int64s, select, take
-from windowpane.core.state import Header
+from windowpane.core.state import Header, StateEntries
 
 Int64s = npt.NDArray[np.int64]
 
@@ -27,11 +27,14 @@ class PartialAggregation(AlignedIntake):
 
     folds = True
 
-    def __init__(self, plan: AlignedPlan, aggregator: Aggregator) -> None:
+    def __init__(self, plan: AlignedPlan, aggregator: Aggregator, decided: Quota | None = None) -> None:
+        """`decided`: says which groups are admitted, if that is not decided here."""
         super().__init__(plan)
         self._aggregator = aggregator
         self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
-        self._quota: Quota | None = None if plan.max_groups is None else GroupQuota(plan.max_groups, plan.key_names)
+        limit = None if decided else plan.max_groups
+        self._counting = None if limit is None else GroupQuota(limit, plan.key_names)
+        self._quota: Quota | None = decided or self._counting
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         rows, frames = self.without_unplaced(frame.batch)
@@ -56,9 +59,9 @@ class PartialAggregation(AlignedIntake):
         return self._aggregator.fold_groups(rows, groups, heads, [c.PANE])
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
-        if self._quota is not None:
-            keys = self._quota.windows()
-            self._quota.forget(keys[self.plan.closed_for(keys, frame.us)])
+        if self._counting is not None:
+            keys = self._counting.windows()
+            self._counting.forget(keys[self.plan.closed_for(keys, frame.us)])
         return super().on_watermark(frame)
 
     def _assign(self, ts: Int64s) -> tuple[Int64s, Int64s]:
@@ -95,8 +98,14 @@ class PartialAggregation(AlignedIntake):
         return positions[admitted], keys[admitted]
 
     def header(self) -> Header:
-        return Header() if self._quota is None else Header(tables=self._quota.tables())
+        return Header() if self._counting is None else Header(tables=self._counting.tables())
 
-    def load_header(self, header: Header) -> None:
-        if self._quota is not None:
-            self._quota.load(header.tables)
+    def save(self, entries: StateEntries) -> None:
+        super().save(entries)
+        if self._counting is not None:
+            self._counting.save(entries)
+
+    def load(self, entries: StateEntries) -> None:
+        header = self.read_header(entries)
+        if self._counting is not None:
+            self._counting.load(entries, header.tables)
