@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import psycopg
@@ -15,7 +16,7 @@ from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.outbox import Outbox, PendingBatch
 from windowpane.connectors.kafka import KafkaSink
 from windowpane.connectors.postgres.sink import PostgresSink
-from windowpane.connectors.sinks import MemorySink, Sink
+from windowpane.connectors.sinks import MemorySink, Sink, SinkBatch
 from windowpane.core import columns as c
 from windowpane.core.side import side_batch
 from windowpane.spark.channels import SideChannel
@@ -43,22 +44,44 @@ def deliver(spark: SparkSession, folder: Path, sink: Sink, events: list[str]) ->
         channel.close()
 
 
+class NotingSink(KafkaSink):
+    """Keeps what its writes failed with."""
+
+    def __init__(self, name: str, options: dict[str, str]) -> None:
+        super().__init__(name, options)
+        self.failures: list[str] = []
+
+    def write(self, batch: SinkBatch) -> None:
+        try:
+            super().write(batch)
+        except Exception as failed:
+            self.failures.append(f"{failed} {failed.__cause__}")
+            raise
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize(
-    ("options", "config"),
+    ("limits", "refusal"),
     [
-        ({}, {}),
-        (LARGE, {}),
-        (LARGE, {"max.message.bytes": "5000000", "segment.bytes": "1048576"}),
+        (({}, {}), r"RecordTooLargeException: The message is \d+ bytes .* max\.request\.size"),
+        ((LARGE, {}), r"RecordTooLargeException: The request included a message larger than the max message size"),
+        (
+            (LARGE, {"max.message.bytes": "5000000", "segment.bytes": "1048576"}),
+            "RecordBatchTooLargeException: The request included message batch larger than the configured segment size",
+        ),
     ],
     ids=["client", "broker", "segment"],
 )
 def test_a_message_beyond_kafka_s_limit(
-    kafka: Broker, spark: SparkSession, tmp_path: Path, options: dict[str, str], config: dict[str, str]
+    kafka: Broker, spark: SparkSession, tmp_path: Path, limits: tuple[dict[str, str], ...], refusal: str
 ) -> None:
+    """Each limit refuses the message in its own words, once; the shortened one is taken."""
+    options, config = limits
     topic = kafka.topic("dlq", config=config)
     events = [json.dumps({"v": "x" * 2_000_000}), '{"v":"beside"}']
-    deliver(spark, tmp_path, KafkaSink("dlq", {"topic": topic, **kafka.address, **options}), events)
+    sink = NotingSink("dlq", {"topic": topic, **kafka.address, **options})
+    deliver(spark, tmp_path, sink, events)
+    assert [bool(re.search(refusal, failure)) for failure in sink.failures] == [True], sink.failures
     found = [message.value for message in kafka.read(topic)]
     cut = [record for record in found if "truncated" in record]
     assert [record["truncated"] for record in cut] == [["original_event"]]
