@@ -22,7 +22,7 @@ from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.gathering import Gathered, Gathering
-from windowpane.spark.outputs import ResultFrame
+from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.reinjection import ReinjectionSplit
 from windowpane.spark.reports import Reports
 from windowpane.spark.side_output import SideOutput
@@ -138,7 +138,7 @@ class BatchRunner:
 
     def _results(self, gathered: Gathered, table: pa.Table | None) -> DataFrame:
         if table is not None:
-            return self.spark.createDataFrame(table)
+            return self.spark.createDataFrame(table, spark_schema(table.schema))
         return self.results.build(gathered.emissions())
 
     def _write_side_rows(self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, resumed: bool) -> None:

@@ -72,8 +72,7 @@ class ResultFrame:
 
     @cached_property
     def unpacked_schema(self) -> StructType:
-        fields = self.unpack.identified_schema
-        return StructType([StructField(field.name, from_arrow_type(field.type)) for field in fields])
+        return spark_schema(self.unpack.identified_schema)
 
     @cached_property
     def is_plain(self) -> bool:
@@ -178,3 +177,8 @@ class ResultFrame:
     def _projected(self, frame: DataFrame, safe: Envelope, *, identified: bool) -> DataFrame:
         columns = [f"{safe.value(output.expr)} AS `{output.name}`" for output in self.stage.outputs]
         return frame.selectExpr(*columns, *(identity_columns(self.stage, self.schema) if identified else ()))
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The types of results in Spark. Times without a zone stay so, whatever Spark would prefer in this session."""
+    return StructType([StructField(field.name, from_arrow_type(field.type)) for field in schema])
