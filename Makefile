@@ -20,9 +20,11 @@ test-fast: setup ## Run the tests that need no Spark and no Java (under a minute
 
 .PHONY: search
 SEARCH ?= 20
-search: setup ## Look SEARCH times as long for counterexamples: oracle, properties, mutated queries, all layouts of the stages
+search: setup ## Look SEARCH times as long for counterexamples: oracle, properties, mutated queries, layouts of the stages, the corpus as streams
 	SEARCH=$(SEARCH) $(PYTHON) -m pytest -m "not spark and not kafka and not postgres" -n auto \
-		tests/oracle tests/sql/test_fuzz.py tests/core tests/config/test_any_input.py tests/runtime/test_sizing.py tests/spark/test_stages.py
+		tests/oracle tests/sql/test_fuzz.py tests/core tests/config/test_any_input.py tests/spark/test_stages.py
+	@scripts/java
+	SEARCH=$(SEARCH) $(PYTHON) -m pytest -n 0 tests/spark/test_corpus_streams.py
 
 .PHONY: test-spark
 test-spark: setup ## Run the others: those that start Spark, Kafka or PostgreSQL (needs Java 17+)
