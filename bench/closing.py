@@ -63,12 +63,12 @@ def _megabytes(process: Path, field: str) -> float:
     return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
 
 
-def write_input(folder: Path, groups: int) -> None:
-    """Each group once within an hour; then one row that closes it."""
+def write_input(folder: Path, groups: int, *, close: bool) -> None:
+    """Each group once within an hour; then one row that closes it, if `close`."""
     folder.mkdir(parents=True)
     keys = np.random.default_rng(5).permutation(groups)
     parts = [keys[low : low + FILL_ROWS] for low in range(0, groups, FILL_ROWS)]
-    for number, part in enumerate([*parts, np.array([0])]):
+    for number, part in enumerate([*parts, np.array([0])] if close else parts):
         ts = np.full(len(part), 3 * HOUR_US if number == len(parts) else HOUR_US // 2)
         rows = pa.table({"k": part, "v": part % 1000, "ts": pa.array(ts // 1_000_000)})
         pq.write_table(rows, folder / f"{number:05}.parquet")
@@ -96,9 +96,10 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=5_000_000)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--drain", action="store_true", help="no row closes the window, the end of the pipeline does")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Peaks().watching() as peaks:
-        write_input(Path(folder) / "data", given.groups)
+        write_input(Path(folder) / "data", given.groups, close=not given.drain)
 
         def note(_name: str, entry: Entry) -> None:
             print(
@@ -110,7 +111,10 @@ def main() -> None:
 
         pipeline = Pipeline.from_dict(settings(given.shards, given.cores), Path(folder))
         began = time.monotonic()
-        pipeline.start(watch=note).wait()
+        running = pipeline.start(watch=note)
+        running.wait()
+        if given.drain:
+            running.drain()
         written = sum(pq.read_metadata(path).num_rows for path in (Path(folder) / "out").rglob("*.parquet"))
         print(f"{written:,} rows written, {time.monotonic() - began:.0f} s in all")
 

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from tests.spark.pieces import cached, piece
-from windowpane.spark.entries import ROOT, StoredEntries, entries_of
+from windowpane.spark.entries import ROOT, StoredEntries, spool
 from windowpane.spark.piece_cache import PieceCache
 from windowpane.spark.timings import MERGE, timed
 
@@ -40,7 +39,10 @@ class FakeMapState:
 
 def expanded(content: dict[str, bytes]) -> dict[str, bytes]:
     """What is read of the whole state of a stopped query."""
-    return entries_of(pa.table({"entry": [*content], "blob": [*content.values()]})).merged()
+    with spool() as entries:
+        for name, blob in content.items():
+            entries.add(name, blob)
+        return entries.map().merged()
 
 
 def test_only_what_is_asked_for_is_read() -> None:
@@ -72,9 +74,10 @@ def test_time_of_reads_during_the_merge_is_that_of_the_state() -> None:
 def test_what_is_written_is_what_the_next_micro_batch_and_other_readers_find() -> None:
     state = FakeMapState({})
     large = {"1/5.0.9": b"large", "1/6.0.9": b"larger"}
-    StoredEntries(state).write({"0/": b"header", "1/": b"gone soon", "2/": b"stays", **large})
+    StoredEntries(state).write({"0/": b"header", "1/": b"gone soon", "2/": b"stays", piece(b"p"): b"p", **large})
     StoredEntries(state).write({"0/": b"", "1/": None, "1/5.0.9": None, "1/7.0.1": b"new"})
-    assert dict(StoredEntries(state)) == {"0/": b"", "2/": b"stays", "1/6.0.9": b"larger", "1/7.0.1": b"new"}
+    left = {"0/": b"", "2/": b"stays", "1/6.0.9": b"larger", "1/7.0.1": b"new", piece(b"p"): b"p"}
+    assert dict(StoredEntries(state)) == left
     assert expanded(state.content) == dict(StoredEntries(state))
     assert expanded({}) == {}
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.spark.entries import entries_of
+from windowpane.spark.entries import spool
 from windowpane.spark.merge_stage import OUTPUT, Shard, addressed, state_name
 from windowpane.spark.stages import MESSAGE, Stages
 
@@ -29,13 +30,22 @@ class EndShards:
     shard_ids: tuple[int, ...]
     clock_us: int
 
-    def run(self, rows: pa.Table) -> pa.Table:
-        shard_id = rows.column("shard")[0].as_py()
-        entries, messages = _of_kind(rows, _ENTRY), _of_kind(rows, MESSAGE).sort_by("origin")
-        shard = Shard(self.stages, entries_of(entries.rename_columns({"name": "entry", "payload": "blob"})), self.step)
-        shard.end(self.clock_us, messages.column("payload").to_pylist())
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        shard_id, messages = 0, list[tuple[int, bytes]]()
+        with spool() as entries:
+            for batch in batches:
+                shard_id = batch.column("shard")[0].as_py()
+                for name, payload in _of_kind(batch, _ENTRY, "name"):
+                    entries.add(name, payload)
+                messages += [(origin, bytes(payload)) for origin, payload in _of_kind(batch, MESSAGE, "origin")]
+                yield batch.filter(pc.invert(pc.is_in(batch.column("kind"), pa.array([_ENTRY, MESSAGE]))))
+            shard = Shard(self.stages, entries.map(), self.step)
+            shard.end(self.clock_us, [payload for _, payload in sorted(messages, key=lambda pair: pair[0])])
+            yield self._given(shard, shard_id)
+
+    def _given(self, shard: Shard, shard_id: int) -> pa.RecordBatch:
         given = list(addressed(shard, self.shard_ids.index(shard_id), Counter()))
-        ended = pa.table(
+        return pa.RecordBatch.from_pydict(
             {
                 "shard": pa.array([self.shard_ids[to] for to, _, _ in given], pa.int32()),
                 "origin": pa.array([shard_id] * len(given), pa.int32()),
@@ -44,12 +54,13 @@ class EndShards:
                 "name": pa.nulls(len(given), pa.string()),
             }
         )
-        handed_on = rows.filter(pc.invert(pc.is_in(rows.column("kind"), pa.array([_ENTRY, MESSAGE]))))
-        return pa.concat_tables([ended, handed_on.cast(ended.schema)])
 
 
-def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
-    return rows.filter(pc.equal(rows.column("kind"), kind))
+def _of_kind(batch: pa.RecordBatch, kind: str, label: str) -> Iterator[tuple[Any, pa.Buffer]]:
+    """The payloads of rows of a kind, each with another column's value."""
+    chosen = batch.filter(pc.equal(batch.column("kind"), kind))
+    payloads = (payload.as_buffer() for payload in chosen.column("payload"))
+    return zip(chosen.column(label).to_pylist(), payloads, strict=True)
 
 
 def read_state(spark: SparkSession, checkpoint: str, stages: Stages, step: int, batch_id: int) -> DataFrame:
@@ -72,9 +83,9 @@ def end_batch(
         rows = state if before is None else state.unionAll(before)
         end = EndShards(stages, step, tuple(shard_ids), clock_us)
 
-        def run(rows: pa.Table) -> pa.Table:
-            """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
-            return end.run(rows)
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            """Spark tells by the annotations and the number of arguments what to pass: a bound method will not do."""
+            return end.run(batches)
 
         return rows.groupBy("shard").applyInArrow(run, _ROWS)
 

@@ -10,16 +10,17 @@ Entries that never change have a digest of their content in their names. `piece_
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import pyarrow as pa
+from contextlib import contextmanager
+from typing import IO, Any
 
 from windowpane.core.blob import Blob
 from windowpane.core.segments import DIGEST
 from windowpane.core.state import EntryMap
-from windowpane.spark.piece_cache import PieceCache
+from windowpane.spark.overflow import Part
+from windowpane.spark.piece_cache import PieceCache, local_folder
 from windowpane.spark.timings import MERGE, STATE_CALLS, timed
 
 ROOT = "*"
@@ -101,12 +102,45 @@ class StoredEntries(Mapping[str, Blob]):
             self._cache.put(name, blob)
 
 
-def entries_of(stored: pa.Table) -> EntryMap:
-    """The entries of operators in the whole map state of a shard: a table of `entry` and `blob`."""
-    names, blobs = stored.column("entry").to_pylist(), stored.column("blob").to_pylist()
-    found = dict(zip(names, blobs, strict=True))
-    root = found.pop(ROOT, None)
-    return EntryMap(found if root is None else found | _unpack_root(root)[1])
+class SpooledEntries(Mapping[str, Blob]):
+    """All entries of a shard of a stopped query, as Spark reads them: pieces in a file, the others in memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._small, self._pieces = file, dict[str, bytes](), dict[str, Part]()
+
+    def add(self, name: str, content: Blob) -> None:
+        """Take an entry of Spark's map state. All are added before one is read."""
+        if name == ROOT:
+            self._small |= _unpack_root(bytes(content))[1]
+        elif DIGEST in name:
+            self._pieces[name] = Part(self._file.name, self._file.tell(), len(content))
+            self._file.write(content)
+            self._file.flush()
+        else:
+            self._small[name] = bytes(content)
+
+    def __getitem__(self, name: str) -> Blob:
+        return self._pieces[name].read() if name in self._pieces else self._small[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._small, *self._pieces])
+
+    def __len__(self) -> int:
+        return len(self._small) + len(self._pieces)
+
+    def map(self) -> EntryMap:
+        """As operators take them."""
+        return EntryMap(self, self._size_of)
+
+    def _size_of(self, name: str) -> int:
+        return self._pieces[name].length if name in self._pieces else len(self._small[name])
+
+
+@contextmanager
+def spool() -> Iterator[SpooledEntries]:
+    """For a worker: the file is on the local disk of its executor."""
+    with tempfile.NamedTemporaryFile(dir=local_folder()) as file:
+        yield SpooledEntries(file)
 
 
 def _is_header(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.spark.ending import read_state
-from windowpane.spark.entries import entries_of
+from windowpane.spark.entries import spool
 from windowpane.spark.merge_stage import Shard
 from windowpane.spark.stages import Stages
 
@@ -29,11 +30,16 @@ class DescribeShards:
     stages: Stages
     step: int
 
-    def run(self, entries: pa.Table) -> pa.Table:
-        held = Shard(self.stages, entries_of(entries), self.step).holdings()
-        shard = entries.column("shard")[0].as_py()
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        shard = 0
+        with spool() as entries:
+            for batch in batches:
+                shard = batch.column("shard")[0].as_py()
+                for name, content in zip(batch.column("entry").to_pylist(), batch.column("blob"), strict=True):
+                    entries.add(name, content.as_buffer())
+            held = Shard(self.stages, entries.map(), self.step).holdings()
         rows = [{"shard": shard, "operator": operator} | vars(item) for operator, item in held]
-        return pa.Table.from_pylist(rows, _SCHEMA)
+        yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
 
 def read_holdings(spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int) -> DataFrame:
@@ -42,9 +48,9 @@ def read_holdings(spark: SparkSession, checkpoint: str, stages: Stages, batch_id
     def of_step(step: int) -> DataFrame:
         describe = DescribeShards(stages, step)
 
-        def run(entries: pa.Table) -> pa.Table:
-            """Spark tells by the number of arguments whether it should pass the key too: a bound method will not do."""
-            return describe.run(entries)
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            """Spark tells by the annotations and the number of arguments what to pass: a bound method will not do."""
+            return describe.run(batches)
 
         return read_state(spark, checkpoint, stages, step, batch_id).groupBy("shard").applyInArrow(run, HOLDINGS)
 

@@ -117,13 +117,19 @@ class PieceCache:
             self._written = 0
 
 
+def local_folder() -> Path | None:
+    """A folder on the local disk of this worker's executor; None outside of a worker."""
+    given = os.environ.get(LOCAL_FOLDERS, "").split(",")[0]
+    return Path(given) if given else None
+
+
 @cache
 def worker_cache(max_bytes: int) -> PieceCache:
     """The cache of this Python worker, in a folder of its executor."""
-    given = os.environ.get(LOCAL_FOLDERS, "").split(",")[0]
-    if not given or not max_bytes:
+    given = local_folder()
+    if given is None or not max_bytes:
         return PieceCache(None, max_bytes)
-    folder = Path(given) / FOLDER
+    folder = given / FOLDER
     remove_leftovers_in(folder.parents[1], f"*/{FOLDER}", own=folder)
     return PieceCache(folder, max_bytes)
 
