@@ -11,6 +11,9 @@ from tests.core.test_state import Counting
 from tests.spark import staged as staging
 from tests.spark.staged import Layout, staged
 from windowpane.core import segmented_rows, summaries
+from windowpane.core.frames import Frame, Rows, WindowRows
+from windowpane.core.operators import row_windows
+from windowpane.core.operators.base import Operator
 from windowpane.testing import Harness
 
 SECOND = 1_000_000
@@ -116,3 +119,47 @@ def test_a_batch_reads_the_rows_at_the_edges_of_its_windows(
     assert name == "plain" or sum("s#" not in piece for piece in Entries.last.names()) > 20
     assert max(read[30:]) <= most_rows
     assert max(written[30:]) <= 4
+
+
+class Probe(Operator):
+    """Notes how many rows each frame has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        self.seen.append(frame.batch.num_rows)
+        return []
+
+    def on_window_rows(self, frame: WindowRows) -> list[Frame]:
+        self.seen.append(frame.batch.num_rows)
+        return []
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize(
+    ("sql", "most"),
+    [
+        ("SELECT k, v FROM s", 60),
+        ("SELECT k, v FROM s GROUP BY tumblingwindow('hh', 1)", 60),
+        ("SELECT k, median(v) AS m FROM s GROUP BY tumblingwindow('hh', 1), k", 60),
+        ("SELECT k, v FROM s GROUP BY hoppingwindow('ss', 6, 3)", 200),
+        ("SELECT sum(v) AS s FROM s GROUP BY countwindow(10, 2) OVER (PARTITION BY k)", 60),
+    ],
+)
+def test_what_comes_out_at_once_is_bounded(sql: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of 400 rows are released, or their windows close, in one micro-batch: they come in many frames."""
+    monkeypatch.setattr(row_windows, "CHUNK_ROWS", 50)
+    harness = Harness(sql, streams={"s": STREAM}, options=OPTIONS | {"eventtime.late_tolerance": "2h"}, now=0)
+    rng, probe, entries = random.Random(3), Probe(), Entries({})
+    harness._runner.graph.nodes[-1].operator = probe
+    for step in range(40):
+        harness.push(rows_of(step, rng), at=step * SECOND)
+        harness._runner.graph.save(entries)
+    assert not probe.seen
+    # The account does not add up without the operator that the probe replaces.
+    monkeypatch.setattr("windowpane.core.accounting.Accounting.check", lambda *_: None)
+    harness.push([{"ts": 4 * 3600 * SECOND, "k": "a", "v": 1}], at=40 * SECOND)
+    assert sum(probe.seen) >= 400
+    assert max(probe.seen) <= most
