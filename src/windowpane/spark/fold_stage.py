@@ -24,6 +24,7 @@ from windowpane.scan.scan import Scan, Scanned
 from windowpane.spark.batch_context import BatchContext, task_batch_id, task_context
 from windowpane.spark.stages import MESSAGE, SENT, Stages, sent_rows
 from windowpane.spark.timings import FOLD, PACK, SOURCE, timed, timed_items
+from windowpane.spark.worker_garbage import freeze_loaded
 
 CLOCK = "_clock"
 """The micro-batch's timestamp as a column, if there is no feedback from the driver."""
@@ -50,6 +51,7 @@ class FoldStage:
         if fold.clock_us is not None:
             numbers = batch.numbers if batch else Numbers.of_batch(task_batch_id())
             yield self._pack(fold, fold.clock_us, task_context().partitionId(), numbers)
+        freeze_loaded()
 
     def _pack(self, fold: _Fold, clock_us: int, task: int, numbers: Numbers) -> pa.RecordBatch:
         home = task % self.stages.shards

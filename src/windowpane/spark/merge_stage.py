@@ -27,6 +27,7 @@ from windowpane.spark.piece_cache import worker_cache
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import MESSAGE, PACKED, RECEIVED, SENT, Stages, sent_rows
 from windowpane.spark.timings import MERGE, PACK, STATE_CALLS, timed
+from windowpane.spark.worker_garbage import freeze_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -71,6 +72,7 @@ class MergeStage(StatefulProcessor):
             stored.write(entries.changes)
         for to, kind, payload in addressed(shard, self._shard_ids.index(key[0]), spent):
             yield Row(shard=self._shard_ids[to], origin=key[0], kind=kind, payload=payload)
+        freeze_loaded()
 
 
 def addressed(shard: Shard, number: int, spent: Counter[str]) -> Iterator[tuple[int, str, bytes]]:
