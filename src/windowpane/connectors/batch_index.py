@@ -6,14 +6,10 @@ the other files again for each name that contains a glob character.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.addresses import is_under
 from windowpane.checkpoint.offset_log import OffsetLog
@@ -34,7 +30,8 @@ class Findings:
 class BatchIndex:
     """Checks the micro-batches of one query."""
 
-    spark: SparkSession
+    input_files: Callable[[], list[str]]
+    """The files in Spark's plan of the micro-batch that runs, spelled as in the source logs."""
     log: OffsetLog
     streams: Mapping[str, Stream]
     base: Path
@@ -46,7 +43,7 @@ class BatchIndex:
         named = self._named(batch_id)
         if not named:
             return Findings()
-        indexed = Counter(path for path in self._indexed() if not self._is_queued(path))
+        indexed = Counter(path for path in self.input_files() if not self._is_queued(path))
         gone = tuple(path for path in named if path not in indexed or noted.get(path) == GONE)
         wanted = Counter(set(named) - set(gone))
         if indexed == wanted:
@@ -63,18 +60,3 @@ class BatchIndex:
 
     def _stream_name(self, path: str) -> str | None:
         return stream_of(path, self.streams, self.base)
-
-    def _indexed(self) -> list[str]:
-        """The files in Spark's plan of the batch, spelled as in the source logs."""
-        session: Any = self.spark._jsparkSession  # noqa: SLF001  # no Python API has the plan of a micro-batch
-        jvm: Any = self.spark._jvm  # noqa: SLF001
-        query_id = self.spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-        leaves = session.streams().get(query_id).streamingQuery().lastExecution().logical().collectLeaves()
-        mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()  # far faster than one call per element
-        found: list[str] = []
-        for leaf in (leaves.apply(number) for number in range(leaves.size())):
-            if leaf.getClass().getSimpleName() == "LogicalRelation":
-                relation = leaf.relation()
-                if relation.getClass().getSimpleName() == "HadoopFsRelation" and leaf.isStreaming():
-                    found += json.loads(mapper.writeValueAsString(relation.location().inputFiles()))
-        return found

@@ -28,6 +28,7 @@ from windowpane.runtime.status import Board
 from windowpane.runtime.transform import RunningTransform
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow, build_dataflow
+from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.side_output import SideOutput
 
 Watch = Callable[[str, Entry], None]
@@ -60,13 +61,14 @@ class TransformStart:
             sink.open(self.spark, identified=dataflow.results.has_identity)
         side.open(self.spark)
         board.begin(plan.transform, checkpoint.ledger.last(), partial(self._side_status, side))
+        calls = DriverCalls(self.spark)
         transform = RunningTransform(
             plan=plan,
             checkpoint=checkpoint,
             build=build,
             dataflow=dataflow,
-            runner=self._runner(dataflow, sinks, side, self._hearing(board, watch)),
-            index=self._index(),
+            runner=self._runner(dataflow, calls, sinks, side, watch=self._hearing(board, watch)),
+            index=self._index(calls),
             find_unreadable=self._find_unreadable,
             stopping=stopping,
             log=log_file(self.config),
@@ -91,10 +93,17 @@ class TransformStart:
         )
 
     def _runner(
-        self, dataflow: Dataflow, sinks: list[RetryingSink], side: SideOutput, watch: Callable[[Entry], None]
+        self,
+        dataflow: Dataflow,
+        calls: DriverCalls,
+        sinks: list[RetryingSink],
+        side: SideOutput,
+        *,
+        watch: Callable[[Entry], None],
     ) -> BatchRunner:
         return BatchRunner(
             spark=self.spark,
+            calls=calls,
             transform=self.plan.transform,
             results=dataflow.results,
             checkpoint=self.checkpoint,
@@ -109,9 +118,9 @@ class TransformStart:
         pauses = settings.retry.pauses if settings else Retry().pauses
         return RetryingSink(sink, stopping, pauses, self.config.redact)
 
-    def _index(self) -> BatchIndex:
+    def _index(self, calls: DriverCalls) -> BatchIndex:
         config, checkpoint = self.config, self.checkpoint
-        return BatchIndex(self.spark, checkpoint.log, config.streams, config.base_dir, checkpoint.queue.path())
+        return BatchIndex(calls.input_files, checkpoint.log, config.streams, config.base_dir, checkpoint.queue.path())
 
     def _find_unreadable(self, batch_id: int) -> dict[str, str]:
         files = self.checkpoint.log.batch_files(batch_id)

@@ -24,6 +24,7 @@ from windowpane.plan.build import Plan
 from windowpane.runtime.failures import spark_failure
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
+from windowpane.spark.foreach_batch import foreach_batch
 from windowpane.spark.session import prepare_session
 
 AVAILABLE_NOW = Trigger("available_now")
@@ -91,7 +92,7 @@ class RunningTransform:
     def _writer(self, trigger: Trigger) -> DataStreamWriter:
         name = self.checkpoint.address  # two pipelines of one session may both have a transform of this name
         writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
-        writer = writer.option("checkpointLocation", self.checkpoint.spark).foreachBatch(self._run_batch)
+        writer = foreach_batch(writer.option("checkpointLocation", self.checkpoint.spark), self._run_batch)
         if self._alone is not None:
             # Spark lists no further files: this query would list others than the next.
             return writer.trigger(once=True)

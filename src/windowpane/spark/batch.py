@@ -21,6 +21,7 @@ from windowpane.checkpoint.transform import Checkpoint
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
 from windowpane.spark.batch_context import PROPERTY, BatchContext
+from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.reinjection import ReinjectionSplit
@@ -34,6 +35,7 @@ class BatchRunner:
     """Processes the micro-batches of one transform, called by foreachBatch."""
 
     spark: SparkSession
+    calls: DriverCalls
     transform: str
     results: ResultFrame
     checkpoint: Checkpoint
@@ -44,7 +46,7 @@ class BatchRunner:
 
     @cached_property
     def _gathering(self) -> Gathering:
-        return Gathering(self.spark, self.results, self.checkpoint.overflow.clear)
+        return Gathering(self.spark, self.results, self.calls, self.checkpoint.overflow.clear)
 
     def _send_context(self, batch_id: int, before: Entry | None) -> None:
         """Send the batch's timestamp and the watermark for late rows to the tasks, before any of them starts."""

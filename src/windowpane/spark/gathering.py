@@ -16,6 +16,7 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.core.blob import Blob
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.wire import unpack_frames
+from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.merge_stage import REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
@@ -72,12 +73,14 @@ def _frames(payloads: Iterable[Blob]) -> Iterator[object]:
 class Gathering:
     """Runs the job of each micro-batch."""
 
-    def __init__(self, spark: SparkSession, frame: ResultFrame, remove_files: Callable[[], None]) -> None:
-        self._spark, self._frame, self._remove_files = spark, frame, remove_files
+    def __init__(
+        self, spark: SparkSession, frame: ResultFrame, calls: DriverCalls, remove_files: Callable[[], None]
+    ) -> None:
+        self._spark, self._frame, self._calls, self._remove_files = spark, frame, calls, remove_files
 
     def gather(self, packed: DataFrame) -> Gathered:
         """The output of a micro-batch; after this its state is committed."""
-        rows = [(row["kind"], bytes(row["payload"])) for row in packed.select("kind", "payload").collect()]
+        rows = self._calls.collect(packed)
 
         def small(kind: str) -> list[bytes]:
             return [payload for its, payload in rows if its == kind]

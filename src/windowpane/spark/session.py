@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
 from windowpane.spark.gateway import launch_jvm
+from windowpane.spark.hadoop_settings import forget_origins
 from windowpane.spark.local_files import use_own_local_files
 from windowpane.spark.workers import is_local, quick_workers, use_own_interpreter
 
@@ -99,6 +100,7 @@ def prepare_session(spark: SparkSession, shards: int, checkpoint: str | None = N
     """
     use_own_interpreter(spark)
     use_own_local_files(spark, checkpoint)
+    forget_origins(spark)
     for name in (
         "spark.sql.streaming.stateStore.providerClass",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",

@@ -1,0 +1,120 @@
+"""What the driver asks of its JVM in every micro-batch, each in one call.
+
+PySpark takes a round trip between the two processes for every step: 28 to look at the files in a plan, 15 to collect
+rows. `DriverCalls` does the same in Java, compiled by the compiler that Spark brings along.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.serializers import NoOpSerializer
+from pyspark.util import _load_from_socket
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CALL_BYTES = 1024 * 1024
+"""More than this comes by a socket: the answer of a call is text, which takes longer for large payloads."""
+_NAME = "WindowpaneDriverCalls"
+_SOURCE = """
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.api.python.PythonRDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+
+public class {name} {{
+  public String inputFiles(SparkSession session) throws Exception {{
+    String id = session.sparkContext().getLocalProperty("sql.streaming.queryId");
+    StreamingQueryWrapper query = (StreamingQueryWrapper) session.streams().get(id);
+    scala.collection.Iterator leaves =
+      query.streamingQuery().lastExecution().logical().collectLeaves().iterator();
+    List found = new ArrayList();
+    while (leaves.hasNext()) {{
+      Object leaf = leaves.next();
+      if (!(leaf instanceof LogicalRelation) || !((LogicalRelation) leaf).isStreaming()) continue;
+      Object relation = ((LogicalRelation) leaf).relation();
+      if (!(relation instanceof HadoopFsRelation)) continue;
+      String[] files = ((HadoopFsRelation) relation).location().inputFiles();
+      for (int i = 0; i < files.length; i++) found.add(files[i]);
+    }}
+    return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(found);
+  }}
+
+  public Object collect(Dataset rows, long most) throws Exception {{
+    int kind = rows.schema().fieldIndex("kind"), payload = rows.schema().fieldIndex("payload");
+    InternalRow[] found = rows.queryExecution().executedPlan().executeCollect();
+    List frames = new ArrayList();
+    long size = 0;
+    for (int i = 0; i < found.length; i++) {{
+      byte[] frame = frame(found[i].getUTF8String(kind).getBytes(), found[i].getBinary(payload));
+      frames.add(frame);
+      size += frame.length + 4;
+    }}
+    if (size > most) return PythonRDD.serveIterator(
+      scala.jdk.javaapi.CollectionConverters.asScala(frames.iterator()), "windowpane-collect");
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream((int) size);
+    DataOutputStream out = new DataOutputStream(bytes);
+    for (int i = 0; i < frames.size(); i++) {{
+      byte[] frame = (byte[]) frames.get(i);
+      out.writeInt(frame.length);
+      out.write(frame);
+    }}
+    return bytes.toByteArray();
+  }}
+
+  private static byte[] frame(byte[] kind, byte[] payload) {{
+    byte[] frame = new byte[1 + kind.length + payload.length];
+    frame[0] = (byte) kind.length;
+    System.arraycopy(kind, 0, frame, 1, kind.length);
+    System.arraycopy(payload, 0, frame, 1 + kind.length, payload.length);
+    return frame;
+  }}
+}}
+"""
+
+
+class DriverCalls:
+    """Calls into the JVM of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session: Any = spark._jsparkSession  # noqa: SLF001  # no Python API has the plan of a micro-batch
+        self._calls = _compiled(spark._jvm)  # noqa: SLF001
+
+    def input_files(self) -> list[str]:
+        """The files in Spark's plan of the micro-batch that runs, spelled as in the source logs."""
+        found: list[str] = json.loads(self._calls.inputFiles(self._session))
+        return found
+
+    def collect(self, rows: DataFrame) -> list[tuple[str, bytes]]:
+        """Run the job of rows with the columns `kind`, a short text, and `payload`, binary."""
+        answer = self._calls.collect(rows._jdf, CALL_BYTES)  # noqa: SLF001
+        frames: Any = NoOpSerializer()
+        if isinstance(answer, bytes):
+            return [_row(frame) for frame in frames.load_stream(io.BytesIO(answer))]
+        with _load_from_socket(answer, frames) as received:
+            return [_row(frame) for frame in received]
+
+
+@cache
+def _compiled(jvm: Any) -> Any:
+    """Once per JVM: Py4J remembers the methods of a class by its name, and would call those of an earlier class."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(_SOURCE.format(name=_NAME))
+    return compiler.getClassLoader().loadClass(_NAME).newInstance()
+
+
+def _row(frame: bytes) -> tuple[str, bytes]:
+    end = 1 + frame[0]
+    return frame[1:end].decode(), frame[end:]
