@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.nexmark.generator import COLUMNS
 from bench.nexmark.settings import file_stream, pipeline
 from bench.nexmark.spark_job import session
-from windowpane.connectors.sinks import CallableSink
+from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.runtime import Pipeline
 
 Arrivals = dict[int, tuple[int, float]]
@@ -30,14 +30,24 @@ class Notebook:
     def __init__(self) -> None:
         self.arrivals: Arrivals = {}
 
-    def note(self, frame: DataFrame, _batch_id: int) -> None:
-        """The rows are fetched first: readable at the sink is what counts."""
-        fetched = frame.toArrow()
+    def note(self, fetched: pa.Table) -> None:
+        """Called when the rows are in hand: readable at the sink is what counts."""
         now = time.time()
         counted = fetched.group_by("window_end").aggregate([("n", "sum")])
         ends_us = counted["window_end"].cast(pa.int64()).to_pylist()
         for end_us, rows in zip(ends_us, counted["n_sum"].to_pylist(), strict=True):
             self.arrivals[end_us] = (self.arrivals.get(end_us, (0, 0.0))[0] + rows, now)
+
+
+class NotebookSink(Sink):
+    """Takes rows in Arrow, as the sinks for files, PostgreSQL and Kafka do."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        super().__init__("out")
+        self._notebook = notebook
+
+    def write(self, batch: SinkBatch) -> None:
+        self._notebook.note(batch.arrow())
 
 
 def main() -> None:
@@ -62,7 +72,7 @@ def _windowpane(spark: SparkSession, task: dict[str, Any], notebook: Notebook) -
     )
     lag = f"{task['lag_ms']}ms"
     settings = pipeline(sql, {"bids": bids}, lag=lag, checkpoint=task["checkpoint"], shards=2)
-    running = Pipeline.from_dict(settings, sinks={"out": CallableSink("out", notebook.note)}).start(spark)
+    running = Pipeline.from_dict(settings, sinks={"out": NotebookSink(notebook)}).start(spark)
     _wait(task)
     running.stop()
 
@@ -74,7 +84,7 @@ def _spark(spark: SparkSession, task: dict[str, Any], notebook: Notebook) -> Non
     )
     counted = windows.agg(F.count("*").alias("n")).selectExpr("auction", "window.end AS window_end", "n")
     writer = counted.writeStream.outputMode("append").option("checkpointLocation", task["checkpoint"])
-    query = writer.foreachBatch(notebook.note).start()
+    query = writer.foreachBatch(lambda frame, _batch_id: notebook.note(frame.toArrow())).start()
     _wait(task)
     query.stop()
 

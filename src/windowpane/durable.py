@@ -8,13 +8,14 @@ import stat
 from pathlib import Path
 
 
-def write_synced(path: Path, data: bytes, mode: int) -> None:
-    """Write a file and sync its content to disk. Its name is durable once its folder is synced too."""
+def write_file(path: Path, data: bytes, mode: int, *, synced: bool = True) -> None:
+    """Write a file. If its content is synced to disk, its name is durable once its folder is synced too."""
     with path.open("wb") as file:
         os.fchmod(file.fileno(), mode)
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def make_folder(folder: Path) -> None:

@@ -39,7 +39,7 @@ class MemoryStore:
             self.replace(name, data)
             return True
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, durable: bool = True) -> None:
         with self.lock:
             if self.below(name).names():
                 raise unwritable(self.address(name), "it is a folder")
@@ -63,7 +63,7 @@ class MemoryStore:
                 self.replace(to, data)
                 self.delete(name)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, durable: bool = True) -> None:
         self.objects.pop(self.address(name), None)
 
     def clear(self, name: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from windowpane.checkpoint.store import corrupt, unwritable
-from windowpane.durable import make_folder, sync_folder, tighten_mode, write_synced
+from windowpane.durable import make_folder, sync_folder, tighten_mode, write_file
 
 _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
 """Names of unfinished writes, with the process and the thread that write them."""
@@ -64,11 +64,12 @@ class FolderStore:
             sync_folder(path.parent)
             return True
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, durable: bool = True) -> None:
         path = self._root / name
-        with _changing(path), _draft(path, data) as draft:
+        with _changing(path), _draft(path, data, synced=durable) as draft:
             draft.replace(path)
-            sync_folder(path.parent)
+            if durable:
+                sync_folder(path.parent)
 
     def read(self, name: str) -> bytes | None:
         path = self._root / name
@@ -97,11 +98,12 @@ class FolderStore:
             path.replace(self._root / to)
             sync_folder(path.parent)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, durable: bool = True) -> None:
         path = self._root / name
         with _changing(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
-            sync_folder(path.parent)
+            if durable:
+                sync_folder(path.parent)
 
     def clear(self, name: str) -> None:
         """Also removes the root if nothing is left in it."""
@@ -180,12 +182,12 @@ def _changing(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _draft(path: Path, data: bytes) -> Iterator[Path]:
-    """The data in a synced file beside `path`, which is gone at the end of the block."""
+def _draft(path: Path, data: bytes, *, synced: bool = True) -> Iterator[Path]:
+    """The data in a file beside `path`, which is gone at the end of the block."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     make_folder(path.parent)
     try:
-        write_synced(draft, data, path.parent.stat().st_mode & 0o666)
+        write_file(draft, data, path.parent.stat().st_mode & 0o666, synced=synced)
         yield draft
     finally:
         draft.unlink(missing_ok=True)

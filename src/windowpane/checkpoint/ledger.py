@@ -97,7 +97,7 @@ class Ledger:
     def write(self, entry: Entry) -> None:
         """Durable when this returns. A replayed batch replaces its entry."""
         self._store.replace(_name(entry.batch_id), encoded({"format": FORMAT, **asdict(entry)}))
-        self._store.delete(_name(entry.batch_id - KEPT))
+        self._store.delete(_name(entry.batch_id - KEPT), durable=False)
 
     def last(self) -> Entry | None:
         """The entry with the highest batch id."""

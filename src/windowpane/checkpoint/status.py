@@ -33,7 +33,8 @@ class StatusFile:
         return read_object(self._store, _FILE, _SHAPE, _REMOVE)
 
     def write(self, document: Mapping[str, Any]) -> None:
-        self._store.replace(_FILE, encoded(document))
+        """Not synced to disk, which would take a micro-batch milliseconds: a power failure ends what it describes."""
+        self._store.replace(_FILE, encoded(document), durable=False)
 
     def damaged(self, reason: object) -> StateError:
         """The error for a status whose inner parts cannot be used."""

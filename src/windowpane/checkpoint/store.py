@@ -56,8 +56,11 @@ class Store(Protocol):
         """
         ...
 
-    def replace(self, name: str, data: bytes) -> None:
-        """Write an object, new or not. Readers see the old content or the new one, never a part."""
+    def replace(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """Write an object, new or not. Readers see the old content or the new one, never a part.
+
+        Without `durable`, the object may be missing, old or damaged after a power failure.
+        """
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -82,7 +85,7 @@ class Store(Protocol):
         """
         ...
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, durable: bool = True) -> None:
         """Remove an object. Does nothing if it is not there."""
         ...
 
