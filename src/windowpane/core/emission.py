@@ -87,7 +87,7 @@ class EmissionLog:
     def forget(self, closed: Int64s) -> None:
         """Forget closed windows, which are not emitted again."""
         for log in (self._pending, self._emitted):
-            for window in np.intersect1d(closed, log.starts()).tolist():
+            for window in set(log.starts()).intersection(closed.tolist()):
                 log.drop(window)
 
     def save(self, entries: StateEntries) -> None:

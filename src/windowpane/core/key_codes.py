@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windowpane.core.physical import Bools, canonical_floats, numpy_dtype, physical, validity
 
@@ -83,10 +82,10 @@ def _integer_codes(key: pa.Array) -> KeyCodes:
     values, valid = physical(key), validity(key)
     if values.dtype == np.bool_:
         values = values.view(np.uint8)
-    bounds = pc.min_max(key.cast(pa.uint8()) if pa.types.is_boolean(key.type) else pa.array(values, mask=_not(valid)))
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is None:
+    present = values if valid is None else values[valid]
+    if not len(present):
         return KeyCodes(np.zeros(len(key), np.int64), 1)
+    low, high = int(present.min()), int(present.max())
     if high - low + 2 > dense_limit(len(key)):
         return _encode(pa.array(values, mask=_not(valid)))
     codes = np.subtract(values, low, dtype=np.int64)

@@ -36,8 +36,7 @@ class WindowStates:
 
     def in_parcels(self, keys: Int64s) -> Iterator[pa.RecordBatch]:
         """The states of these windows, whose keys are sorted, a few at a time: nobody has to hold all of them."""
-        sizes = np.array([self._panes.rows(panes) for panes in self._panes_of(keys)], np.int64)
-        begin = 0
+        sizes, begin = self._sizes(keys), 0
         while begin < len(keys):
             fitting = int(np.searchsorted(np.cumsum(sizes[begin:]), PARCEL_ROWS, side="right"))
             if fitting == 0:
@@ -97,6 +96,15 @@ class WindowStates:
         starts = self._panes.starts()
         bounds = zip(*(bound.tolist() for bound in self._plan.windows.bounds(keys)), strict=True)
         return [starts[bisect_left(starts, low) : bisect_left(starts, high)] for low, high in bounds]
+
+    def _sizes(self, keys: Int64s) -> Int64s:
+        """How many rows the panes of each window have at most. Each pane is asked once, also if windows share it."""
+        if self._plan.whole_windows or not len(keys):
+            return np.array([self._panes.rows([key]) for key in keys.tolist()], np.int64)
+        starts = self._panes.starts()
+        before: Int64s = np.cumsum([0, *(self._panes.rows([start]) for start in starts)], dtype=np.int64)
+        low, high = (np.searchsorted(starts, bound) for bound in self._plan.windows.bounds(keys))
+        return np.subtract(before[high], before[low])
 
     def _pane(self, start: int) -> pa.RecordBatch:
         state = self._panes.state(start)
