@@ -93,7 +93,7 @@ bench-spark: setup ## Measure against Spark's own windows, on the same files (AR
 	$(PYTHON) -m bench.spark $(ARGS)
 
 .PHONY: bench-state
-bench-state: setup ## Measure small micro-batches beside a large state, against Spark (ARGS="--groups 10000,1000000")
+bench-state: setup ## Measure micro-batches beside a large state, against Spark and Flink (ARGS="--groups 10000,1000000 --cases session")
 	@scripts/java
 	$(PYTHON) -m bench.state $(ARGS)
 

@@ -1,104 +1,164 @@
-"""What a small micro-batch costs beside a large state: windowpane and Spark (RocksDB), one after the other in one run.
+"""What a micro-batch costs beside a large state: windowpane, Spark (RocksDB) and Flink, one after the other in one run.
 
-    python -m bench.state [--groups 10000,1000000] [--cases tumbling,session] [--batches 24] [--engines windowpane]
+    python -m bench.state [--groups 10000,1000000] [--cases tumbling,session] [--rows 1000,1000000]
+                          [--engines windowpane,spark,flink-rocksdb,flink-hashmap] [--json FILE]
 
-Files of 500,000 rows open the groups; then come files of 1,000 rows, one per micro-batch, whose time is measured.
-The first four of them warm up. Goal: with the most groups, at most 1.5 times the seconds with the fewest (session: 2).
+Files of 500,000 rows open the groups. A new process then goes on from the checkpoint, with one file per micro-batch,
+whose time is measured; the first four warm up. Flink has no micro-batches: it runs over all files and over those that
+open the groups, and the difference is the time for the others, so that it is measured with large files only.
+Each run has ten minutes.
+
+Goals: with the most groups, a micro-batch of 1,000 rows takes at most 1.5 times (session, dedupe: 2) what it takes with
+the fewest. With 1,000,000 rows windowpane is at least 5 times as fast as Spark, and 2 times as Flink with RocksDB.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import statistics
+import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from bench.spark import ENGINES, Case, write_bids
-from windowpane.config import SparkSettings
-from windowpane.spark.session import create_session
+from bench.nexmark.flink_tables import SETTINGS
+from bench.nexmark.on_flink import flink_python, run_flink
+from bench.nexmark.processes import EngineError, execute
+from bench.state_cases import CASES, flink_statements, write_batches, write_fill
 
-FILL_ROWS, SMALL_ROWS, WARM_UP = 500_000, 1_000, 4
-HOUR_US = 3_600_000_000
-BEGIN_US = 1_700_002_800_000_000
-"""A full hour."""
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CASES = {
-    "tumbling": Case("tumbling 1 h", "tumblingwindow('hh', 1)", lambda: F.window("ts", "1 hour"), 0, 0, 1.5),
-    "hop": Case(
-        "hop 1 h/5 min", "hoppingwindow('mi', 60, 5)", lambda: F.window("ts", "1 hour", "5 minutes"), 0, 0, 1.5
-    ),
-    "session": Case("session 1 h", "sessionwindow('hh', 1)", lambda: F.session_window("ts", "1 hour"), 0, 0, 2.0),
-}
+PATIENCE_S = 600.0
+WARM_UP = 4
+BATCHES = {1_000: 44, 1_000_000: 8}
+ENGINES = ("windowpane", "spark", "flink-rocksdb", "flink-hashmap")
+FEWEST_FOR_FLINK = 100_000
+"""Rows per file. With fewer, the difference between two jobs is lost in the time they take to start."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds per small micro-batch."""
+    """Of one engine, query, number of groups and size of micro-batches."""
 
-    median: float
-    slowest: float
+    engine: str
+    case: str
+    groups: int
+    rows: int
+    median: float | None = None
+    p99: float | None = None
+    written_mb: float | None = None
+    """Per micro-batch, by all processes."""
+    peak_mb: float | None = None
+    worker_mb: float | None = None
+    """The most private memory of a Python worker while the groups were opened, and after."""
+    restart: float | None = None
+    failed: str | None = None
+
+    def cells(self) -> list[str]:
+        if self.failed is not None:
+            return [self.failed[:40], "", "", "", "", ""]
+        shown = [(self.median, "{:.2f} s"), (self.p99, "{:.2f} s"), (self.written_mb, "{:.1f} MB")]
+        shown += [(self.peak_mb, "{:,.0f} MB"), (self.worker_mb, "{:,.0f} MB"), (self.restart, "{:.1f} s")]
+        return ["–" if value is None else form.format(value) for value, form in shown]
 
 
-def write_data(folder: Path, groups: int, batches: int) -> None:
-    """Every group once in the first minutes of an hour, then some of them again."""
-    random = np.random.default_rng(7)
-    folder.mkdir(parents=True)
-    keys = random.permutation(groups)
-    fills = [keys[low : low + FILL_ROWS] for low in range(0, groups, FILL_ROWS)]
-    smalls = [random.integers(0, groups, SMALL_ROWS) for _ in range(batches)]
-    for number, auctions in enumerate([*fills, *smalls]):
-        # Within five minutes, so that hopping windows have as many groups as the others have.
-        ts = BEGIN_US + 60_000_000 + random.integers(0, 200_000_000, len(auctions))
-        path = folder / f"{number:05}.parquet"
-        write_bids(path, auctions, ts, random)
-        os.utime(path, (1_700_000_000 + number,) * 2)
-
-
-def measure(spark: SparkSession, engine: str, case: Case, groups: int, batches: int) -> Figure:
+def measure(engine: str, case: str, groups: int, rows: int) -> Figure:
     with tempfile.TemporaryDirectory(prefix="bench-state-") as folder:
-        data = Path(folder) / "data"
-        write_data(data, groups, batches)
-        took = ENGINES[engine](spark, case, data, 1, Path(folder))[-batches:][WARM_UP:]
-    return Figure(statistics.median(took), max(took))
+        try:
+            run = _on_flink if engine.startswith("flink") else _on_spark
+            return run(engine, case, groups, rows, Path(folder))
+        except EngineError as failed:
+            return Figure(engine, case, groups, rows, failed=failed.reason())
+
+
+def _on_spark(engine: str, case: str, groups: int, rows: int, folder: Path) -> Figure:
+    data, command = folder / "data", [sys.executable, "-m", "bench.state_job"]
+    task = {"engine": engine, "case": case, "data": str(data), "checkpoint": str(folder / "checkpoint")}
+    write_fill(data, groups)
+    filled, fill_usage = execute(command, task, seconds=PATIENCE_S)
+    write_batches(data, groups, rows, BATCHES[rows])
+    answer, usage = execute(command, task, seconds=PATIENCE_S)
+    took = answer["seconds"][WARM_UP:] or answer["seconds"]
+    return Figure(
+        engine, case, groups, rows, statistics.median(took), float(np.percentile(took, 99)),
+        written_mb=answer["written"] / 1e6 / len(answer["seconds"]), peak_mb=max(usage.peak_mb, fill_usage.peak_mb),
+        worker_mb=max(filled["worker_mb"], answer["worker_mb"]) if engine == "windowpane" else None,
+        restart=answer["first"],
+    )  # fmt: skip
+
+
+def _on_flink(engine: str, case: str, groups: int, rows: int, folder: Path) -> Figure:
+    if rows < FEWEST_FOR_FLINK:
+        return Figure(engine, case, groups, rows)
+    python, reason = flink_python()
+    if python is None:
+        raise EngineError(reason or "Flink is not there")
+    write_fill(folder / "part", groups)
+    write_fill(folder / "whole", groups)
+    write_batches(folder / "whole", groups, rows, BATCHES[rows])
+    settings = SETTINGS | {"state.backend.type": engine.removeprefix("flink-")}
+    jobs = {name: flink_statements(CASES[case], folder / name) for name in ("part", "whole")}
+    took, usage = run_flink(python, "flink_job.py", {"settings": settings, "jobs": jobs})
+    return Figure(
+        engine, case, groups, rows, median=(took["whole"] - took["part"]) / BATCHES[rows], peak_mb=usage.peak_mb
+    )
 
 
 def main() -> None:
     given = _arguments()
-    config = {"spark.driver.memory": "8g", "spark.sql.streaming.numRecentProgressUpdates": 1000}
-    spark = create_session(SparkSettings(master="local[2]", config=config), 2)
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    engines, sizes = given.engines.split(","), [int(size) for size in given.groups.split(",")]
-    table = Table(title="seconds per micro-batch of 1,000 rows: median (slowest)", title_justify="left")
-    for heading in ("query", "open groups", *engines):
-        table.add_column(heading, justify="left" if heading == "query" else "right")
-    console = Console()
-    for name in given.cases.split(","):
-        case, found = CASES[name], list[list[Figure]]()
-        for groups in sizes:
-            found.append([measure(spark, engine, case, groups, given.batches) for engine in engines])
-            cells = [f"{each.median:.2f} ({each.slowest:.2f})" for each in found[-1]]
-            console.print(f"{case.name}, {groups:,} groups: {', '.join(cells)}")
-            table.add_row(case.name, f"{groups:,}", *cells)
-        growth = [f"{last.median / first.median:.2f}x" for first, last in zip(found[0], found[-1], strict=True)]
-        table.add_row(f"  goal: ≤ {case.goal}x", "growth", *growth)
-    console.print(table)
-    spark.stop()
+    sizes, console, found = [int(size) for size in given.groups.split(",")], Console(), list[Figure]()
+    for case in given.cases.split(","):
+        for rows in (int(rows) for rows in given.rows.split(",")):
+            for groups in sizes:
+                for engine in given.engines.split(","):
+                    found.append(measure(engine, case, groups, rows))
+                    shown = ", ".join(found[-1].cells()[:2])
+                    console.print(f"{case}, {groups:,} groups, {rows:,} rows a batch, {engine}: {shown}")
+                    if given.json:
+                        Path(given.json).write_text(json.dumps([asdict(each) for each in found], indent=1))
+    console.print(_table(found))
+    for line in _goals(found):
+        console.print(line)
+
+
+def _table(figures: list[Figure]) -> Table:
+    table = Table(title="per micro-batch", title_justify="left")
+    for heading in ("query", "open groups", "rows", "engine", "median", "p99", "written", "peak", "worker", "restart"):
+        table.add_column(heading, justify="left" if heading in ("query", "engine") else "right")
+    for each in figures:
+        table.add_row(CASES[each.case].name, f"{each.groups:,}", f"{each.rows:,}", each.engine, *each.cells())
+    return table
+
+
+def _goals(figures: list[Figure]) -> list[str]:
+    """What the figures say about the goals."""
+    by_place = {(each.engine, each.case, each.rows, each.groups): each.median for each in figures}
+    lines = []
+    for case in dict.fromkeys(each.case for each in figures):
+        mine = [each for each in figures if each.case == case and each.engine == "windowpane" and each.median]
+        small = sorted((each for each in mine if each.rows == 1_000), key=lambda each: each.groups)
+        if len(small) > 1 and small[0].median and small[-1].median:
+            ratio = small[-1].median / small[0].median
+            lines.append(f"{case}: {small[-1].groups:,} groups take {ratio:.2f}x (goal: ≤ {CASES[case].growth}x)")
+        for each in (each for each in mine if each.rows == 1_000_000 and each.median):
+            for engine, goal in (("spark", 5.0), ("flink-rocksdb", 2.0)):
+                other = by_place.get((engine, case, each.rows, each.groups))
+                if other and each.median:
+                    ratio = other / each.median
+                    lines.append(f"{case}, {each.groups:,} groups: {ratio:.1f}x {engine} (goal: ≥ {goal:.0f}x)")
+    return lines
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.state", description=__doc__.split("\n")[0])
-    parser.add_argument("--groups", default="10000,1000000,5000000", help="open groups, fewest first")
+    parser.add_argument("--groups", default="10000,1000000,10000000", help="open groups, fewest first")
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
-    parser.add_argument("--batches", type=int, default=24, help="small micro-batches")
-    parser.add_argument("--engines", default="windowpane,spark", help=f"of {', '.join(ENGINES)}")
+    parser.add_argument("--rows", default="1000,1000000", help="rows of a micro-batch: 1000, 1000000, or both")
+    parser.add_argument("--engines", default=",".join(ENGINES), help=f"of {', '.join(ENGINES)}")
+    parser.add_argument("--json", help="also write the figures to this file")
     return parser.parse_args()
 
 
