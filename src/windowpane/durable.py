@@ -39,6 +39,17 @@ def sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
+def sync_below(path: Path) -> None:
+    """Sync a file, or a folder with everything below it."""
+    if not path.is_dir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        return
+    for each in path.iterdir():
+        sync_below(each)
+    sync_folder(path)
+
+
 def tighten_mode(path: Path) -> None:
     """Take from a file or folder what the folder it is in does not allow. Links, and what others own, stay as is."""
     with contextlib.suppress(FileNotFoundError, PermissionError):

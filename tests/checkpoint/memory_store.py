@@ -63,6 +63,13 @@ class MemoryStore:
                 self.replace(to, data)
                 self.delete(name)
 
+    def copy(self, name: str, to: str) -> None:
+        with self.lock:
+            whole, inside = self.address(name), f"{self.address(name)}/"
+            found = {key: data for key, data in self.objects.items() if key == whole or key.startswith(inside)}
+            for key, data in found.items():
+                self.objects[self.address(to) + key.removeprefix(whole)] = data
+
     def delete(self, name: str, *, durable: bool = True) -> None:
         self.objects.pop(self.address(name), None)
 
@@ -72,6 +79,9 @@ class MemoryStore:
             inside = f"{self.address(name)}/"
             for key in [key for key in self.objects if key.startswith(inside)]:
                 del self.objects[key]
+
+    def sync(self, name: str) -> None:
+        pass
 
     def sweep(self) -> None:
         pass

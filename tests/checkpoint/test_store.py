@@ -133,6 +133,17 @@ def test_an_object_gets_another_name(store: Store) -> None:
     assert store.read("q/1.side.damaged") == b"x"
 
 
+def test_an_object_or_a_folder_is_copied(store: Store) -> None:
+    for name in ("one", "folder/two", "folder/deep/three"):
+        store.replace(name, name.encode())
+    for name in ("one", "folder", "nothing"):
+        store.copy(name, f"copy/{name}")
+    assert store.read("copy/one") == store.read("one") == b"one"
+    assert store.read("copy/folder/two") == b"folder/two"
+    assert store.read("copy/folder/deep/three") == store.read("folder/deep/three") == b"folder/deep/three"
+    assert store.below("copy").names() == ["folder", "one"]
+
+
 def test_delete_removes_one_object_and_clear_all_below(store: Store) -> None:
     for name in ("q/1", "q/2", "q/deep/3", "qq/4", "r"):
         store.replace(name, b"")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.staged import Layout, staged
+from tests.spark.staged import Layout, rescale, staged
 from windowpane.testing import Harness
 
 SECOND = 1_000_000
@@ -67,21 +67,27 @@ def rows_of(step: int) -> list[dict[str, Any]]:
 
 def pushed(harness: Harness, steps: range) -> list[Any]:
     found = [harness.push(rows_of(step), at=step * SECOND) for step in steps] + [harness.end()]
-    # The order of groups within a window is not promised.
-    return [(sorted(step.rows, key=repr), step.side, step.watermark, step.accounting.as_dict()) for step in found]
+    # The order of groups within a window is not promised, nor that of side rows of several shards.
+    return [
+        (sorted(step.rows, key=repr), sorted(step.side, key=repr), step.watermark, step.accounting.as_dict())
+        for step in found
+    ]
 
 
+@pytest.mark.parametrize("shards", [2, 3])
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_goes_on_with_older_state(name: str) -> None:
-    check_goes_on(*QUERIES[name], OLDEST[name])
+def test_a_query_goes_on_with_older_state(name: str, shards: int) -> None:
+    check_goes_on(*QUERIES[name], OLDEST[name], shards)
 
 
+@pytest.mark.parametrize("shards", [2, 3])
 @pytest.mark.parametrize("name", OF_ROWS)
-def test_rows_in_headers_are_taken_up(name: str) -> None:
-    check_goes_on(*OF_ROWS[name], ROWS_IN_HEADERS[name])
+def test_rows_in_headers_are_taken_up(name: str, shards: int) -> None:
+    check_goes_on(*OF_ROWS[name], ROWS_IN_HEADERS[name], shards)
 
 
-def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any]) -> None:
+def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any], shards: int) -> None:
+    """The state is of two shards. With another number, it is divided anew first."""
     arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "transform": transform, "now": 0}
     layout = Layout(2, spread=False)
     uninterrupted = staged(layout, sql, **arguments)
@@ -91,4 +97,6 @@ def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any]) ->
     runner.entries = [[{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]]
     runner.watermark_us, runner._buffered = older["watermark_us"], older["buffered"]
     harness._arrivals = runner._arrivals = older["arrivals"]
+    if shards != layout.shards:
+        rescale(harness, shards)
     assert pushed(harness, range(STEPS_BEFORE, STEPS)) == wanted[STEPS_BEFORE:]

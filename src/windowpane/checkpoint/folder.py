@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from windowpane.checkpoint.store import corrupt, unwritable
-from windowpane.durable import make_folder, sync_folder, tighten_mode, write_file
+from windowpane.durable import make_folder, sync_below, sync_folder, tighten_mode, write_file
 
 _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
 """Names of unfinished writes, with the process and the thread that write them."""
@@ -98,6 +98,17 @@ class FolderStore:
             path.replace(self._root / to)
             sync_folder(path.parent)
 
+    def copy(self, name: str, to: str) -> None:
+        path, copied = self._root / name, self._root / to
+        with _changing(copied), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            make_folder(copied.parent)
+            if path.is_dir():
+                shutil.copytree(path, copied, dirs_exist_ok=True)
+            else:
+                shutil.copy2(path, copied)
+            sync_below(copied)
+            sync_folder(copied.parent)
+
     def delete(self, name: str, *, durable: bool = True) -> None:
         path = self._root / name
         with _changing(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -120,6 +131,10 @@ class FolderStore:
     def make_folder(self, name: str) -> None:
         with _changing(self._root / name):
             make_folder(self._root / name)
+
+    def sync(self, name: str) -> None:
+        with _changing(self._root / name):
+            sync_below(self._root / name)
 
     def sweep(self) -> None:
         with _changing(self._root):

@@ -30,6 +30,8 @@ class PlanRecord:
     """Whether the query reads side rows again, which is a source too."""
     spread: bool = False
     """Whether rows are shuffled more than once: a checkpoint keeps the stateful stages that it was made with."""
+    generation: int = 0
+    """Which of Spark's checkpoints is in use. `windowpane rescale` makes the next one."""
     unnamed_until: int | None = None
     """The last batch that an earlier version may have written to files whose names lack the run. None: not known."""
 
@@ -114,7 +116,7 @@ def check_shards(record: PlanRecord, shards: int | None, checkpoint: str) -> Non
         raise StateError(
             "CHECKPOINT_SHARDS",
             f"the state in {checkpoint} has {record.shards} shards, the options ask for {shards}",
-            f"set options `shards = {record.shards}`, or begin anew: windowpane reset",
+            f"divide it anew: windowpane rescale --shards {shards}, or set options `shards = {record.shards}`",
         )
 
 

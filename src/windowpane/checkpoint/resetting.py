@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from windowpane.checkpoint.generations import remove_others
 from windowpane.checkpoint.transform import Checkpoint
 
-OURS = ("finished.json", "batch-size.json", "spark", "ledger", "outbox", "reinject", "damaged", "results", "plan.json")
+OURS = ("finished.json", "batch-size.json", "ledger", "outbox", "reinject", "damaged", "results", "plan.json")
 """In the order of removal: `plan.json` identifies a checkpoint, so a reset that is cut short can be repeated.
 
 `batch-size.json` is of earlier versions.
@@ -18,5 +19,6 @@ def undelivered(checkpoint: Checkpoint) -> int:
 
 def remove_checkpoint(checkpoint: Checkpoint) -> None:
     """Side rows that a graceful end has written out (`undelivered-….jsonl`) stay: nothing else has them."""
+    remove_others(checkpoint.store, None)
     for name in OURS:
         checkpoint.store.clear(name)

@@ -85,6 +85,10 @@ class Store(Protocol):
         """
         ...
 
+    def copy(self, name: str, to: str) -> None:
+        """Copy an object, or a folder with everything below it. Does nothing if it is not there."""
+        ...
+
     def delete(self, name: str, *, durable: bool = True) -> None:
         """Remove an object. Does nothing if it is not there."""
         ...
@@ -95,6 +99,10 @@ class Store(Protocol):
 
     def make_folder(self, name: str) -> None:
         """Make an empty folder that Spark's file source accepts: it refuses one that does not exist."""
+        ...
+
+    def sync(self, name: str) -> None:
+        """Make durable what Spark has written to a folder and below."""
         ...
 
     def sweep(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from windowpane.checkpoint.agreement import check_agreement
+from windowpane.checkpoint.generations import remove_others, spark_folder
 from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
@@ -32,7 +34,7 @@ _FINISHED = "finished.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`spark` is Spark's own checkpoint below `store`; the rest is windowpane's."""
+    """`spark` is Spark's own checkpoint below `store`; the rest is windowpane's. Not to be used after a rescale."""
 
     store: Store
 
@@ -44,11 +46,16 @@ class Checkpoint:
     @property
     def spark(self) -> str:
         """The path or URI of Spark's own checkpoint."""
-        return self.store.spark_path("spark")
+        return self.store.spark_path(self._spark_folder)
+
+    @cached_property
+    def _spark_folder(self) -> str:
+        record = self.plan.read()
+        return spark_folder(0 if record is None else record.generation)
 
     @property
     def log(self) -> OffsetLog:
-        return OffsetLog(self.store.below("spark"))
+        return OffsetLog(self.store.below(self._spark_folder))
 
     @property
     def ledger(self) -> Ledger:
@@ -87,6 +94,7 @@ class Checkpoint:
         """
         record = self.admit(plan, shards, spread=spread)
         self.store.sweep()
+        remove_others(self.store, self._spark_folder)
         self.ledger.sweep()
         self.queue.sweep()
         for outbox in self.outboxes().values():

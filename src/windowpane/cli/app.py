@@ -75,6 +75,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane reset",
         "windowpane reset jobs/pipeline.toml --transform hot --yes",
     ),
+    run_commands.rescale: (
+        "windowpane stop && windowpane rescale --shards 8",
+        "windowpane rescale jobs/pipeline.toml --shards 4 --dry-run --json",
+    ),
     run_commands.inspect: (
         "windowpane inspect",
         "windowpane inspect --ledger 20",

@@ -86,6 +86,22 @@ def reset(
         out.write(planned.carry_out(as_json=as_json))
 
 
+def rescale(
+    pipeline: PipelineFile = None,
+    *,
+    shards: Annotated[int, typer.Option("--shards", metavar="N", min=1, help="How many shards the state gets.")],
+    transform: TransformName = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Divide the state, and keep it as it is.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Divide the state of a stopped pipeline among another number of shards. Results stay the same."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.rescale import rescale  # noqa: PLC0415
+
+        out.write(rescale(pipeline, shards, transform, dry_run=dry_run, as_json=as_json))
+
+
 def inspect(
     pipeline: Annotated[
         Path | None,

@@ -14,6 +14,14 @@ from windowpane.core.state import StateEntries
 from windowpane.errors import StateError
 
 
+@dataclass
+class Tally:
+    """How many rows a shard has been shown, and how many of them it has taken over."""
+
+    seen: int = 0
+    taken: int = 0
+
+
 @dataclass(frozen=True)
 class Owned:
     """The part of the state that one of the new shards takes over."""
@@ -24,11 +32,15 @@ class Owned:
     """Columns whose values determine the shard, as in `Route`."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Names of columns, each with the column that it is another name of: operators keep some under one name only."""
+    tally: Tally = field(default_factory=Tally)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of this shard."""
         owner = shard_of([self._column(batch, name) for name in self.by], batch.num_rows, self.shards)
-        return select(batch, owner == self.shard)
+        mine = select(batch, owner == self.shard)
+        self.tally.seen += batch.num_rows
+        self.tally.taken += mine.num_rows
+        return mine
 
     def tables(self, found: Iterable[Mapping[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
         """The rows of this shard in the tables of all headers, by the names of the tables."""

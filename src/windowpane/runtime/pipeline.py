@@ -118,7 +118,7 @@ class Pipeline:
             ]
             board = Board(self.store, self.config.file)
             metrics = self._serve_metrics(board)
-            session = spark or self._session()
+            session = spark or self.session()
             running = RunningPipeline(
                 session, lock=lock, board=board, log=self.log, owns_session=spark is None, metrics=metrics
             )
@@ -167,7 +167,7 @@ class Pipeline:
         board.serve_metrics(endpoint.url, metrics.batch_done)
         return endpoint
 
-    def _session(self) -> SparkSession:
+    def session(self) -> SparkSession:
         logged = self.log.stat().st_size if self.log.exists() else 0
         try:
             return create_session(self.config.spark, base=self.config.base_dir, log=self.log)

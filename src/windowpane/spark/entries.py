@@ -45,7 +45,7 @@ class StoredEntries(Mapping[str, Blob]):
             self._read = {entry[0]: bytes(blob[0]) for entry, blob in state.iterator()}
             self._sizes = {name: len(blob) for name, blob in self._read.items()}
         else:
-            self._sizes, self._read = _unpack_root(bytes(root[0]))
+            self._sizes, self._read = unpack_root(bytes(root[0]))
 
     def __getitem__(self, name: str) -> Blob:
         if name not in self._sizes:
@@ -82,16 +82,16 @@ class StoredEntries(Mapping[str, Blob]):
     def write(self, changes: Mapping[str, bytes | None]) -> None:
         """Write changed entries; None removes one."""
         for name, blob in changes.items():
-            if not _is_header(name):
+            if not is_header(name):
                 self._write_one(name, blob)
         if self._is_old:
-            for name in filter(_is_header, self._sizes):
+            for name in filter(is_header, self._sizes):
                 self._state.removeKey((name,))
         new = {name: blob for name, blob in changes.items() if blob is not None}
         sizes = {name: size for name, size in self._sizes.items() if name not in changes}
         sizes |= {name: len(blob) for name, blob in new.items()}
-        headers = {name: new[name] if name in new else bytes(self[name]) for name in sizes if _is_header(name)}
-        self._state.updateValue((ROOT,), (_pack_root(sizes, headers),))
+        headers = {name: new[name] if name in new else bytes(self[name]) for name in sizes if is_header(name)}
+        self._state.updateValue((ROOT,), (pack_root(sizes, headers),))
 
     def _write_one(self, name: str, blob: bytes | None) -> None:
         if blob is None:
@@ -111,7 +111,7 @@ class SpooledEntries(Mapping[str, Blob]):
     def add(self, name: str, content: Blob) -> None:
         """Take an entry of Spark's map state. All are added before one is read."""
         if name == ROOT:
-            self._small |= _unpack_root(bytes(content))[1]
+            self._small |= unpack_root(bytes(content))[1]
         elif DIGEST in name:
             self._pieces[name] = Part(self._file.name, self._file.tell(), len(content))
             self._file.write(content)
@@ -143,16 +143,19 @@ def spool() -> Iterator[SpooledEntries]:
         yield SpooledEntries(file)
 
 
-def _is_header(name: str) -> bool:
+def is_header(name: str) -> bool:
+    """Whether an entry is part of ROOT."""
     return name.endswith("/")
 
 
-def _pack_root(sizes: Mapping[str, int], headers: Mapping[str, bytes]) -> bytes:
+def pack_root(sizes: Mapping[str, int], headers: Mapping[str, bytes]) -> bytes:
+    """The entry ROOT for entries of these sizes, among them these headers."""
     description = json.dumps({"sizes": sizes, "headers": list(headers)}, separators=(",", ":")).encode()
     return b"".join([len(description).to_bytes(_LENGTH, "little"), description, *headers.values()])
 
 
-def _unpack_root(data: bytes) -> tuple[dict[str, int], dict[str, bytes]]:
+def unpack_root(data: bytes) -> tuple[dict[str, int], dict[str, bytes]]:
+    """What `pack_root` was given."""
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     description = json.loads(data[_LENGTH:at])
     sizes, headers = description["sizes"], {}

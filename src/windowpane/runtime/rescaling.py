@@ -1,0 +1,120 @@
+"""Gives the state of a stopped pipeline another number of shards.
+
+The next generation of Spark's checkpoint is made beside the one in use, which stays as it is until `plan.json` names
+the new one. A rescale that is cut short has changed nothing, and the next start removes what it has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from windowpane.checkpoint.generations import WORK, NextGeneration, remove_others
+from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.transform import Checkpoint, open_plans
+from windowpane.errors import StateError
+from windowpane.plan.build import Plan
+from windowpane.runtime.failures import spark_failure
+from windowpane.runtime.pipeline import Pipeline
+from windowpane.runtime.sources import pipeline_sources
+from windowpane.spark.dataflow import build_dataflow
+from windowpane.spark.rescaling import ShardSize, StateFiles, divide_state, store_state
+from windowpane.spark.session import prepare_session
+from windowpane.spark.stages import Stages
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """What happens to the state of a transform."""
+
+    transform: str
+    shards_before: int
+    shards: int
+    before: list[ShardSize] = field(default_factory=list)
+    after: list[ShardSize] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """Rescales the transforms of a pipeline. `dry_run`: divides the state, and throws the result away."""
+
+    pipeline: Pipeline
+    shards: int
+    dry_run: bool = False
+
+    def carry_out(self, spark: SparkSession | None = None) -> list[Rescaled]:
+        """StateError while a process runs on the checkpoint, or if the state cannot be divided."""
+        lock = RunLock(self.pipeline.store)
+        lock.acquire()
+        try:
+            found = [(plan, self._record(plan)) for plan in open_plans(self.pipeline.store, self.pipeline.plans)]
+            with self._session(spark) as session:
+                return [self._rescaled(session, plan, record) for plan, record in found]
+        finally:
+            lock.release()
+
+    def _record(self, plan: Plan) -> PlanRecord:
+        checkpoint = self.pipeline.checkpoint(plan)
+        record = checkpoint.admit(plan, None)
+        if record is None:
+            hint = f"the next run makes one: set options `shards = {self.shards}`"
+            raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {checkpoint.address}", hint)
+        return record
+
+    @contextmanager
+    def _session(self, given: SparkSession | None) -> Iterator[SparkSession]:
+        if given is not None:
+            yield given
+            return
+        session = self.pipeline.session()
+        try:
+            yield session
+        except Exception as failed:
+            raise spark_failure(failed, None, self.pipeline.log) from failed
+        finally:
+            session.stop()
+
+    def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord) -> Rescaled:
+        checkpoint = self.pipeline.checkpoint(plan)
+        if record.shards == self.shards:
+            return Rescaled(plan.transform, record.shards, self.shards)
+        following = NextGeneration(checkpoint.store, record, self.shards)
+        remove_others(checkpoint.store, following.before)
+        try:
+            before, after = self._made(spark, plan, checkpoint, following)
+            if not self.dry_run:
+                following.use()
+        finally:
+            if checkpoint.record().generation == record.generation:
+                remove_others(checkpoint.store, following.before)
+        return Rescaled(plan.transform, record.shards, self.shards, before, after)
+
+    def _made(
+        self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, following: NextGeneration
+    ) -> tuple[list[ShardSize], list[ShardSize]]:
+        """Make the next generation. Gives the shards before and after."""
+        files = StateFiles(checkpoint.store.spark_path(WORK))
+        checkpoint.store.make_folder(WORK)
+        before, after = list[ShardSize](), list[ShardSize]()
+        last = checkpoint.log.last_committed()
+        following.begin()
+        if last >= 0:
+            prepare_session(spark, self.shards, following.path)
+            stages = self._stages(spark, plan, checkpoint, following.record)
+            after = divide_state(spark, checkpoint.spark, stages, last, files)
+            before = files.old_sizes(range(1, stages.last_step + 1))
+            if not self.dry_run:
+                store_state(spark, following.path, stages, files)
+        if not self.dry_run:
+            following.take_up_logs()
+        return before, after
+
+    def _stages(self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, record: PlanRecord) -> Stages:
+        sources = pipeline_sources(spark, self.pipeline.config, plan, checkpoint)
+        return build_dataflow(
+            spark, plan, sources, shards=self.shards, feedback=True, ticks=False, spread=record.spread
+        ).stages
