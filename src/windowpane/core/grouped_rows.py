@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.runs import Content
 from windowpane.core.state import StateEntries
 
@@ -61,3 +62,7 @@ class GroupedRows:
 
     def load(self, entries: StateEntries) -> None:
         self._panes.load(entries)
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """What shards have different rows of."""
+        return (self._panes,)

@@ -131,7 +131,7 @@ class Panes:
         for pane in sorted({pane for other in others for pane in other.starts()}):
             unsaved = 0
             for part in (part for other in others if pane in other.starts() for part in other.parts([pane])):
-                mine = part if owned is None else owned.rows(part)
+                mine = part if owned is None else owned.rows(part, pane)
                 if mine.num_rows:
                     self.append(pane, mine)
                 unsaved += mine.num_rows

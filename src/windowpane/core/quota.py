@@ -14,6 +14,7 @@ from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
 from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import RowBuffer, concat, int64s, plain, select, take
 from windowpane.core.runs import Content, joined
 from windowpane.core.state import StateEntries
@@ -95,6 +96,14 @@ class GroupQuota:
 
     def save(self, entries: StateEntries) -> None:
         self._admitted.save(entries)
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """What shards have different rows of."""
+        return (self._admitted,)
+
+    def recount(self) -> None:
+        """The groups are those that are stored, each once."""
+        self._counts = Counter({window: self._admitted.rows([window]) for window in self._admitted.starts()})
 
     def load(self, entries: StateEntries, tables: Mapping[str, pa.RecordBatch]) -> None:
         """`tables`: of the header, in which older versions had the groups."""

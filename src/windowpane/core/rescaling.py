@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+import numpy as np
 import pyarrow as pa
 
+from windowpane.core import columns as c
 from windowpane.core.hashing import shard_of
 from windowpane.core.rows import concat, select
 from windowpane.core.state import StateEntries
@@ -34,9 +36,13 @@ class Owned:
     """Names of columns, each with the column that it is another name of: operators keep some under one name only."""
     tally: Tally = field(default_factory=Tally)
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of this shard."""
-        owner = shard_of([self._column(batch, name) for name in self.by], batch.num_rows, self.shards)
+    def rows(self, batch: pa.RecordBatch, pane: int | None = None) -> pa.RecordBatch:
+        """The rows of this shard. `pane`: what they lie in, for state that is divided by window."""
+        if pane is not None and self.by == (c.WINDOW_KEY,):
+            columns = [pa.array(np.full(batch.num_rows, pane, np.int64))]
+        else:
+            columns = [self._column(batch, name) for name in self.by]
+        owner = shard_of(columns, batch.num_rows, self.shards)
         mine = select(batch, owner == self.shard)
         self.tally.seen += batch.num_rows
         self.tally.taken += mine.num_rows

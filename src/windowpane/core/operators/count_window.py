@@ -15,6 +15,7 @@ from windowpane.core.grouped_rows import GroupedRows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import Count
@@ -38,6 +39,8 @@ class CountWindow(Operator):
     Rows between windows (step larger than count) are accounted `no_window`. Only the partitions that occur in a
     micro-batch are looked up: how many rows they had, and the rows of those that complete a window.
     """
+
+    shard_scalars = ("open",)
 
     def __init__(self, spec: Count, partition_by: Sequence[str]) -> None:
         super().__init__()
@@ -193,6 +196,12 @@ class CountWindow(Operator):
             self._open = int(self._open_of(int64s(header.tables[_TOTALS], c.SEQUENCE)).sum())
         if _ROWS in header.tables:
             self._rows.append(header.tables[_ROWS])
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return (*self._rows.divided(), *self._totals.divided())
+
+    def on_taken_over(self) -> None:
+        self._open = sum(int(self._open_of(int64s(part, c.SEQUENCE)).sum()) for part in self._totals.all())
 
 
 def grouped_holdings(kept: dict[str, GroupedRows]) -> list[Holding]:

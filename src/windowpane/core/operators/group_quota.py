@@ -26,6 +26,7 @@ from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.partial_aggregation import PartialAggregation
 from windowpane.core.quota import DecidedGroups, GroupQuota
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, select, take
 from windowpane.core.state import Header, StateEntries
 
@@ -102,6 +103,12 @@ class AdmitGroups(Operator):
 
     def load(self, entries: StateEntries) -> None:
         self._quota.load(entries, self.read_header(entries).tables)
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return self._quota.divided()
+
+    def on_taken_over(self) -> None:
+        self._quota.recount()
 
 
 class QuotaAggregation(PartialAggregation):

@@ -16,6 +16,7 @@ from windowpane.core.frames import Frame, Partials, Rows, SideRows, Watermark
 from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.quota import GroupQuota, Quota
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import int64s, select, take
 from windowpane.core.state import Header, StateEntries
 
@@ -109,3 +110,10 @@ class PartialAggregation(AlignedIntake):
         header = self.read_header(entries)
         if self._counting is not None:
             self._counting.load(entries, header.tables)
+
+    def divided(self) -> tuple[Divisible, ...]:
+        return () if self._counting is None else self._counting.divided()
+
+    def on_taken_over(self) -> None:
+        if self._counting is not None:
+            self._counting.recount()

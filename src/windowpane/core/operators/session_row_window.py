@@ -18,6 +18,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.operators.session_parts import BOOKED, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, any_member
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import RowBuffer, concat, int64s, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.session import Segments, merged_sessions
@@ -218,6 +219,10 @@ class SessionRowWindow(Operator):
         if "open" in header.tables:
             # Older versions had all rows in the header.
             self._keep(header.tables["open"])
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """Parts come before the rows, whose merging asks for these."""
+        return (*self._parts.divided(), *self._rows.divided())
 
 
 def _alone(rows: pa.RecordBatch) -> Segments:

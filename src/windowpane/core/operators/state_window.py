@@ -18,6 +18,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.count_window import grouped_holdings
 from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
 from windowpane.core.operators.state_splits import Splits, split_pairs, split_single
+from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import RowBuffer, concat, in_time_order, int64s, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import State
@@ -67,6 +68,8 @@ class StateWindow(Operator):
     partitions have an open window, and the rows of the windows that close. What opens is added to the state, and what
     closes is subtracted, so that nothing remains of a closed window once both are merged.
     """
+
+    shard_scalars = ("opened", "open")
 
     def __init__(self, spec: State, partition_by: Sequence[str]) -> None:
         super().__init__()
@@ -241,6 +244,13 @@ class StateWindow(Operator):
         self._windows.load(entries)
         if "open" in header.tables:
             self._take_up_older(header.tables["open"])
+
+    def divided(self) -> tuple[Divisible, ...]:
+        """Windows come before the rows, whose merging asks for these."""
+        return (*self._windows.divided(), *self._rows.divided())
+
+    def on_taken_over(self) -> None:
+        self._open = sum(int((int64s(part, _COUNT) > 0).sum()) for part in self._windows.all())
 
     def _take_up_older(self, rows: pa.RecordBatch) -> None:
         """Older versions had the rows of all open windows in the header."""

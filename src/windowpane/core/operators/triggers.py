@@ -66,7 +66,8 @@ class SlidingOperator(Operator):
     TriggerTimes.
     """
 
-    shard_scalars = ("waiting",)
+    shard_scalars = ("waiting", "fired_us")
+    """In older versions, only shards with rows knew when they had fired."""
 
     def __init__(
         self,
