@@ -90,6 +90,7 @@ def write_bids(path: Path, auctions: Int64s, ts_us: Int64s, random: np.random.Ge
     """One bid per auction and time given, at random prices."""
     columns = {
         "auction": auctions,
+        "bucket": auctions % 1_000,
         "price": random.integers(0, 10_000, len(auctions)),
         "ts": pa.array(ts_us, pa.timestamp("us", "UTC")),
     }

@@ -19,8 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.discard import Discard
 from bench.nexmark.processes import descendants
-from bench.spark import SCHEMA
-from bench.state_cases import CASES, pipeline
+from bench.state_cases import CASES, SCHEMA, pipeline
 from windowpane.config import SparkSettings
 from windowpane.runtime import Pipeline
 from windowpane.spark.session import create_session
