@@ -16,6 +16,7 @@ from windowpane.spark.hadoop_settings import forget_origins
 from windowpane.spark.local_files import use_own_local_files
 from windowpane.spark.workers import is_local, quick_workers, use_own_interpreter
 
+CHECKPOINT_FILES_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Takes below 1 ms for a file on a local disk (see `local_files`) where Spark's choice takes 40. The run lock
 keeps out a second writer, which is what it does not guard against."""
@@ -106,7 +107,8 @@ def prepare_session(spark: SparkSession, shards: int, checkpoint: str | None = N
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
     ):
         spark.conf.set(name, DEFAULTS[name])
-    spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
+    if spark.conf.get(CHECKPOINT_FILES_KEY, None) is None:
+        spark.conf.set(CHECKPOINT_FILES_KEY, CHECKPOINT_FILES)
     spark.conf.set("spark.sql.shuffle.partitions", str(shards))
 
 
