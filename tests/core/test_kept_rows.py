@@ -163,3 +163,14 @@ def test_what_comes_out_at_once_is_bounded(sql: str, most: int, monkeypatch: pyt
     harness.push([{"ts": 4 * 3600 * SECOND, "k": "a", "v": 1}], at=40 * SECOND)
     assert sum(probe.seen) >= 400
     assert max(probe.seen) <= most
+
+
+def test_a_complete_count_window_does_not_come_again_at_the_end() -> None:
+    """One of its rows may still be stored: nothing has merged it with the row that completed the window."""
+    sql = "SELECT id FROM s GROUP BY countwindow(2, 3) OVER (PARTITION BY k)"
+    stream = STREAM | {"schema": "ts BIGINT, id BIGINT, k STRING"}
+    harness = Harness(sql, streams={"s": stream}, options=OPTIONS | {"eventtime.late_tolerance": "0s"}, now=0)
+    pushes = [[(0, 0, "u"), (0, 1, "w"), (0, 2, "u"), (0, 3, "u")], [(3, 4, "w"), (3, 5, "w")], [(9, 6, "v")]]
+    given = [harness.push([{"ts": ts, "id": number, "k": k} for ts, number, k in rows], at=0) for rows in pushes]
+    found = [row["id"] for step in [*given, harness.end()] for row in step.rows]
+    assert found == [0, 2, 1, 4, 6]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
+from windowpane.core import runs
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
 from windowpane.core.grouped_rows import GroupedRows
 from windowpane.core.groups import Groups, group_rows
@@ -62,8 +63,9 @@ class CountWindow(Operator):
 
     def on_end(self) -> Iterator[Frame]:
         yield from self._take_in()
-        for rows in self._rows.all():
-            yield from self._windows(rows, incomplete=True)
+        for rows in map(self._live, self._rows.all()):
+            if rows.num_rows:
+                yield from self._windows(rows, incomplete=True)
         self._rows.clear()
         yield ControlSignal.END
 
@@ -73,47 +75,52 @@ class CountWindow(Operator):
         self._fresh.replace(None)
         if fresh is None:
             return
-        rows, before = self._numbered(fresh)
+        rows, before, added = self._numbered(fresh)
         inside = int64s(rows, c.SEQUENCE) % self.spec.step < self.spec.count
         self.counts.no_window += int((~inside).sum())
         self.counts.aggregated += int(inside.sum())
         rows, before = select(rows, inside), before[inside]
-        # Rows are merged without those of windows that are complete, which therefore come out first.
-        if rows.num_rows:
-            completing = self._completing(rows, before)
-            if completing.num_rows:
-                known = self._rows.of_groups(completing)
-                yield from self._windows(completing if known is None else concat([known, completing]), incomplete=False)
-            self._rows.append(rows)
+        completing = self._completing(rows, before)
+        if completing.num_rows:
+            known = self._rows.of_groups(completing)
+            yield from self._windows(
+                completing if known is None else concat([self._live(known), completing]), incomplete=False
+            )
+        # From here on, the rows of windows that are complete are not needed.
+        self._totals.append(added)
+        self._rows.append(rows)
 
-    def _numbered(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:
-        """The rows with their numbers within their partitions, and how many rows the partition of each had before."""
+    def _numbered(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s, pa.RecordBatch]:
+        """The rows with their numbers within their partitions, how many rows the partition of each had before, and how
+        many each partition gets.
+        """
         groups, first = self._groups(rows)
-        heads = take(rows.select(list(self._partition_by)), first) if self._partition_by else None
-        before = self._known_totals(heads, groups.count)
+        heads = take(rows, first)
+        before = self._known_totals(heads)
         within = np.empty(rows.num_rows, np.int64)
         within[groups.order] = np.arange(rows.num_rows) - groups.offsets[:-1][groups.ids[groups.order]]
         self._open += int((self._open_of(before + groups.sizes) - self._open_of(before)).sum())
-        columns = [] if heads is None else heads.columns
+        columns = [heads.column(name) for name in self._partition_by]
         added = pa.RecordBatch.from_arrays([*columns, pa.array(groups.sizes)], [*self._partition_by, c.SEQUENCE])
-        self._totals.append(added)
         before = before[groups.ids]
-        return rows.append_column(c.SEQUENCE, pa.array(before + within)), before
+        return rows.append_column(c.SEQUENCE, pa.array(before + within)), before, added
 
-    def _known_totals(self, heads: pa.RecordBatch | None, count: int) -> Int64s:
+    def _known_totals(self, heads: pa.RecordBatch) -> Int64s:
         """How many rows each of some partitions has had."""
-        if heads is None:
-            known = next(self._totals.all(), None)
-            return np.zeros(count, np.int64) + (0 if known is None else int64s(known, c.SEQUENCE).sum())
-        known = self._totals.of_groups(heads)
-        totals = np.zeros(count, np.int64)
+        known, totals = self._totals.of_groups(heads), np.zeros(heads.num_rows, np.int64)
         if known is not None:
-            whole = concat([heads, known.select(list(self._partition_by))])
-            assert whole is not None
-            ids = self._groups(whole)[0].ids[count:]
-            asked = ids < count
+            parts = [each.select(list(self._partition_by)) for each in (heads, known)]
+            whole = concat(parts) if self._partition_by else None
+            ids = np.zeros(known.num_rows, np.int64) if whole is None else self._groups(whole)[0].ids[heads.num_rows :]
+            asked = ids < heads.num_rows
             np.add.at(totals, ids[asked], int64s(known, c.SEQUENCE)[asked])
         return totals
+
+    def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Without rows that only complete windows have."""
+        groups, first = self._groups(rows)
+        needed_from = self._full(self._known_totals(take(rows, first))) * self.spec.step
+        return select(rows, int64s(rows, c.SEQUENCE) >= needed_from[groups.ids])
 
     def _completing(self, rows: pa.RecordBatch, before: Int64s) -> pa.RecordBatch:
         """The rows of partitions in which some window becomes full."""
@@ -153,13 +160,10 @@ class CountWindow(Operator):
         return group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
 
     def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Without rows that only complete windows have."""
+        """Rows of several runs, without those that are not needed if there are many."""
         rows = concat(batches)
         assert rows is not None
-        groups, _ = self._groups(rows)
-        sequence, last = int64s(rows, c.SEQUENCE), np.zeros(groups.count, np.int64)
-        np.maximum.at(last, groups.ids, sequence)
-        return select(rows, sequence >= (self._full(last + 1) * self.spec.step)[groups.ids])
+        return rows if rows.num_rows < runs.SMALL_ROWS else self._live(rows)
 
     def _merge_totals(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         rows = concat(batches)
