@@ -97,6 +97,11 @@ bench-state: setup ## Measure micro-batches beside a large state, against Spark 
 	@scripts/java
 	$(PYTHON) -m bench.state $(ARGS)
 
+.PHONY: bench-spread
+bench-spread: setup ## Measure how dedupe, quotas and busy keys spread over shards (ARGS="--cases skew")
+	@scripts/java
+	$(PYTHON) -m bench.spread $(ARGS)
+
 .PHONY: bench-nexmark
 bench-nexmark: setup ## Measure against Spark and Flink: rates, latency, cost as work grows (ARGS="compare --rows 4000000")
 	@scripts/java

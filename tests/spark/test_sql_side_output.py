@@ -1,4 +1,7 @@
-"""`windowpane.sql`: a result that cannot be computed is a record of the side output, beside the side rows."""
+"""`windowpane.sql`: a result that cannot be computed is a record of the side output, beside the side rows.
+
+The query has two stateful stages: dedupe compares another column than the groups.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ ROWS: list[dict[str, Any]] = [
     {"ts": 1000, "k": "good", "v": 3},
     {"ts": 1000, "k": "bad", "v": 0},
     {"ts": 1000, "k": "dropped", "v": 100},
+    {"ts": 1000, "k": "again", "v": 3},
     {"ts": "never", "k": "unread", "v": 1},
     {"ts": 30_000, "k": "open", "v": 1},
 ]
@@ -34,7 +38,7 @@ def collected(frame: DataFrame, name: str, folder: Path) -> list[Any]:
 def test_a_result_that_fails_is_a_side_record(spark: SparkSession, tmp_path: Path, ansi: str) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     session.conf.set("spark.sql.ansi.enabled", ansi)
     write_json(tmp_path / "in" / "a.json", ROWS)
     stream = session.readStream.schema("ts STRING, k STRING, v INT").json(str(tmp_path / "in"))
@@ -44,11 +48,12 @@ def test_a_result_that_fails_is_a_side_record(spark: SparkSession, tmp_path: Pat
         QUERY,
         {"s": {"frame": timed, "eventtime": {"column": "ts", "type": "unixtimestamp_ms", "strict": True}}},
         options={"eventtime": {"enabled": True}},
+        transform={"dedupe": {"key": ["v"], "within": "1s"}},
     )
     assert [(row["k"], row["i"]) for row in collected(found, f"results_{ansi}", tmp_path)] == [("good", 4.0)]
     records = [json.loads(row["value"]) for row in collected(found.side_output, f"aside_{ansi}", tmp_path)]
     by_reason = {record["reason"]: record for record in records}
-    assert sorted(by_reason) == ["division_by_zero", "event_time_null"]
+    assert sorted(by_reason) == ["division_by_zero", "duplicate_key", "event_time_null"]
     failed = by_reason["division_by_zero"]
     assert (failed["kind"], failed["group_key"], failed["transform"]) == ("error", {"k": "bad"}, "query")
     assert failed["window"] == {"start": "1970-01-01T00:00:00.000000Z", "end": "1970-01-01T00:00:10.000000Z"}
