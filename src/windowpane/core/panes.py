@@ -91,6 +91,10 @@ class Panes:
         """The groups of a pane that have these hashes, which are sorted."""
         return self._panes[pane].lookup(hashes)
 
+    def found(self, pane: int, hashes: UInt64s, columns: Sequence[str]) -> list[pa.RecordBatch]:
+        """As `lookup`, but only some columns, and nothing is merged. The instants must be among them."""
+        return self._panes[pane].found(hashes, columns)
+
     def drop(self, pane: int) -> None:
         del self._panes[pane]
         self._dropped += self._stored.pop(pane, set())

@@ -56,10 +56,14 @@ class Content:
 
     def merged(self, parts: Iterable[pa.RecordBatch], chosen: Choice | None = None) -> pa.RecordBatch | None:
         """Stored rows as one batch, those of them that are needed and chosen; None if there are none."""
-        kept = [self._selected(part, chosen) for part in parts]
-        kept = [widen(part) for part in kept if part.num_rows]
+        kept = self.kept(parts, chosen)
         merged = self.merge(kept) if kept else None
         return merged if merged is not None and merged.num_rows else None
+
+    def kept(self, parts: Iterable[pa.RecordBatch], chosen: Choice | None = None) -> list[pa.RecordBatch]:
+        """Stored rows that are needed and chosen, not merged."""
+        selected = [self._selected(part, chosen) for part in parts]
+        return [widen(part) for part in selected if part.num_rows]
 
     def _selected(self, rows: pa.RecordBatch, chosen: Choice | None) -> pa.RecordBatch:
         for choice in (self.is_needed, chosen):
@@ -154,6 +158,11 @@ class Runs:
     def lookup(self, hashes: UInt64s) -> pa.RecordBatch | None:
         """The rows of all groups with these hashes, which are sorted. Some may be of other groups."""
         return self._content.merged([part for run in self._runs for part in self._found(run, hashes)])
+
+    def found(self, hashes: UInt64s, columns: Sequence[str]) -> list[pa.RecordBatch]:
+        """As `lookup`, but only some columns, and nothing is merged. The instants must be among them."""
+        parts = (part for run in self._runs for part in self._found(run, hashes))
+        return self._content.kept(part.select(columns) for part in parts)
 
     def _is_small(self, run: Run, rows: int) -> bool:
         """Whether a run is merged with new ones that have `rows` rows. Older versions did not sort large runs."""

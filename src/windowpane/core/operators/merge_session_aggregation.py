@@ -68,7 +68,8 @@ class MergeSessionAggregation(Operator):
     def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
         yield from self._take_in()
         if self.watermark_us is not None:
-            yield from self._close_for(self.watermark_us)
+            for sessions in self._parts.closed(self.watermark_us):
+                yield from self._emit(sessions, final=True)
         self._parts.close(self.watermark_us)
         if self._policy.due(self.clock_us, self._last_update_us):
             yield from self._emit_updates()
@@ -132,19 +133,6 @@ class MergeSessionAggregation(Operator):
         alone = Groups(np.arange(len(ts)), len(ts))
         return _unemitted(fold_sessions(self._aggregator, rows, Segments(alone, ts, ts)))
 
-    def _close_for(self, watermark_us: int) -> Iterator[Frame]:
-        """Emit the sessions that the watermark has closed since last time."""
-        for parts, others in self._parts.reached(watermark_us):
-            whole = parts if others is None else concat([parts, others])
-            assert whole is not None
-            sessions = self._parts.join(whole)
-            reached = np.arange(whole.num_rows) < parts.num_rows
-            done = self.plan.closed_for(sessions.found.last, watermark_us)[sessions.found.groups.ids]
-            if (carried := reached & ~done).any():
-                self._parts.append(self._parts.merged(sessions, carried))
-            if done.any():
-                yield from self._emit(self._parts.merged(sessions, done), final=True)
-
     def _emit_updates(self) -> Iterator[Frame]:
         """Emit the open sessions that changed since the last updates."""
         for changed in self._changed.parts(self._changed.starts()):
@@ -163,8 +151,8 @@ class MergeSessionAggregation(Operator):
         found = self._parts.join(both).found
         has_changed = np.zeros(found.groups.count, bool)
         has_changed[found.groups.ids[parts.num_rows :]] = True
-        own = Segments(Groups(found.groups.ids[: parts.num_rows], found.groups.count), found.first, found.last)
-        return self._parts.merged(Joined(parts, own), has_changed[own.groups.ids])
+        own = Joined(parts, found.of_first(parts.num_rows))
+        return self._parts.merged(own, has_changed[own.found.groups.ids])
 
     def _emitted(self, sessions: pa.RecordBatch) -> pa.RecordBatch:
         """Parts without rows, which say that these sessions have been emitted once more."""

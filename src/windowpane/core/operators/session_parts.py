@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.groups import Groups
-from windowpane.core.hashing import hash_rows
+from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
@@ -68,6 +68,7 @@ class SessionParts:
         self.judged_us: int | None = None
         """The watermark before the current micro-batch. Sessions that it has closed are gone."""
         self._panes = Panes(Content(self._merge, tuple(plan.key_names), c.SESSION_LAST, self._is_open), prefix)
+        self._bounds = [*BOOKED, *plan.key_names]
         self._width_us = max(plan.gap_us // PANES_PER_GAP, min(plan.gap_us, SHORTEST_PANE_US))
 
     def append(self, parts: pa.RecordBatch) -> None:
@@ -77,16 +78,31 @@ class SessionParts:
         """All parts of the groups that occur in `rows`, maybe of some others too."""
         return self._lookup(self._panes.starts(), rows)
 
-    def reached(self, watermark_us: int) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    def closed(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
+        """The sessions that a new watermark closes. Other parts that it reaches are carried on with their sessions."""
+        for parts, others in self._reached(watermark_us):
+            bounds = concat([parts.select(self._bounds), *others])
+            assert bounds is not None
+            found = self.join(bounds).found
+            own = Joined(parts, found.of_first(parts.num_rows))
+            done = self._plan.closed_for(found.last, watermark_us)[own.found.groups.ids]
+            if not done.all():
+                self.append(self.merged(own, ~done))
+            if done.any():
+                yield self.merged(own, done)
+
+    def _reached(self, watermark_us: int) -> Iterator[tuple[pa.RecordBatch, list[pa.RecordBatch]]]:
         """Parts that a new watermark would close if they were alone, each time with the open parts of their groups."""
         starts = self._panes.starts()
         ending = [pane for pane in starts if self._closes(pane * self._width_us, watermark_us)]
         going_on = [pane for pane in starts if not self._closes((pane + 1) * self._width_us - 1, watermark_us)]
         for parts in self._panes.parts(ending, lambda last: self._plan.closed_for(last, watermark_us)):
-            others = self._lookup(going_on, parts)
-            if others is not None:
-                others = select(others, ~self._plan.closed_for(int64s(others, c.SESSION_LAST), watermark_us))
-            yield parts, others
+            hashes = self._hashes(parts)
+            others = [other for pane in going_on for other in self._panes.found(pane, hashes, self._bounds)]
+            yield parts, [self._unreached(other, watermark_us) for other in others]
+
+    def _unreached(self, parts: pa.RecordBatch, watermark_us: int) -> pa.RecordBatch:
+        return select(parts, ~self._plan.closed_for(int64s(parts, c.SESSION_LAST), watermark_us))
 
     def close(self, watermark_us: int | None) -> None:
         """Forget the parts that the watermark has reached."""
@@ -138,8 +154,11 @@ class SessionParts:
         """What shards have different rows of."""
         return (self._panes,)
 
+    def _hashes(self, rows: pa.RecordBatch) -> UInt64s:
+        return np.unique(hash_rows([rows.column(name) for name in self._plan.key_names], rows.num_rows))
+
     def _lookup(self, panes: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        hashes = np.unique(hash_rows([rows.column(name) for name in self._plan.key_names], rows.num_rows))
+        hashes = self._hashes(rows)
         return concat(part for pane in panes if (part := self._panes.lookup(pane, hashes)) is not None)
 
     def _merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

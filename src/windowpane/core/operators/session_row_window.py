@@ -70,7 +70,8 @@ class SessionRowWindow(Operator):
     def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
         yield from self._take_in()
         if self.watermark_us is not None:
-            yield from self._close_for(self.watermark_us)
+            for sessions in self._parts.closed(self.watermark_us):
+                yield from self._emit(sessions)
         self._parts.close(self.watermark_us)
         self._drop_closed()
         yield frame
@@ -132,18 +133,6 @@ class SessionRowWindow(Operator):
             parts = self._parts.merged(joined, np.arange(whole.num_rows) >= known.num_rows)
         self._parts.append(parts)
         self._rows.append(rows)
-
-    def _close_for(self, watermark_us: int) -> Iterator[Frame]:
-        """Emit the sessions that the watermark has closed since last time; carry on those that it has not."""
-        for parts, others in self._parts.reached(watermark_us):
-            whole = parts if others is None else concat([parts, others])
-            assert whole is not None
-            joined = self._parts.join(whole)
-            done = self.plan.closed_for(joined.found.last, watermark_us)[joined.found.groups.ids]
-            if (carried := (np.arange(whole.num_rows) < parts.num_rows) & ~done).any():
-                self._parts.append(self._parts.merged(joined, carried))
-            if done.any():
-                yield from self._emit(self._parts.merged(joined, done))
 
     def _emit(self, sessions: pa.RecordBatch) -> Iterator[Frame]:
         """Sessions in order of their end; rows of each by (ts, arrival)."""

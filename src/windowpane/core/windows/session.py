@@ -54,6 +54,10 @@ class Segments:
     first: Int64s
     last: Int64s
 
+    def of_first(self, count: int) -> Segments:
+        """The same sessions, of the first elements alone."""
+        return Segments(Groups(self.groups.ids[:count], self.groups.count), self.first, self.last)
+
 
 def merged_sessions(groups: Groups, start: Int64s, last: Int64s, gap_us: int) -> Segments:
     """Merge the sessions [start, last+gap) of each group into disjoint ones, numbered by group, then time."""
