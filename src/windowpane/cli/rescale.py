@@ -36,6 +36,7 @@ def _as_dict(done: Rescaled) -> dict[str, Any]:
     return {
         "shards_before": done.shards_before,
         "shards": done.shards,
+        "layout": done.layout,
         "before": [_size(each) for each in done.before],
         "after": [_size(each) | {"rows": each.taken} for each in done.after],
     }
@@ -49,7 +50,7 @@ def _as_text(done: Rescaled, *, dry_run: bool) -> str:
     if done.shards_before == done.shards:
         return f"{done.transform}: already has {_shards(done.shards)}"
     verb = "would get" if dry_run else "has"
-    text = f"{done.transform}: {verb} {_shards(done.shards)} instead of {done.shards_before}"
+    text = f"{done.transform}: {verb} {_shards(done.shards)} instead of {done.shards_before} (shards: {done.layout})"
     return f"{text}\n{_drawn(_table(done))}" if done.after else f"{text}; no micro-batch has left state yet"
 
 

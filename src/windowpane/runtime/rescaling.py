@@ -34,6 +34,8 @@ class Rescaled:
     transform: str
     shards_before: int
     shards: int
+    layout: str
+    """What determines the shard of a row, as EXPLAIN shows it."""
     before: list[ShardSize] = field(default_factory=list)
     after: list[ShardSize] = field(default_factory=list)
 
@@ -80,8 +82,10 @@ class Rescale:
 
     def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord) -> Rescaled:
         checkpoint = self.pipeline.checkpoint(plan)
+        stages = plan.stages if record.spread else plan.stages.in_one_shuffle()
+        layout = stages.window.layout.describe()
         if record.shards == self.shards:
-            return Rescaled(plan.transform, record.shards, self.shards)
+            return Rescaled(plan.transform, record.shards, self.shards, layout)
         following = NextGeneration(checkpoint.store, record, self.shards)
         remove_others(checkpoint.store, following.before)
         try:
@@ -91,7 +95,7 @@ class Rescale:
         finally:
             if checkpoint.record().generation == record.generation:
                 remove_others(checkpoint.store, following.before)
-        return Rescaled(plan.transform, record.shards, self.shards, before, after)
+        return Rescaled(plan.transform, record.shards, self.shards, layout, before, after)
 
     def _made(
         self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, following: NextGeneration
