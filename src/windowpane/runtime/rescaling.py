@@ -54,6 +54,10 @@ class Rescale:
         lock.acquire()
         try:
             found = [(plan, self._record(plan)) for plan in open_plans(self.pipeline.store, self.pipeline.plans)]
+            if all(record.shards == self.shards for _, record in found):
+                return [
+                    Rescaled(plan.transform, self.shards, self.shards, _layout(plan, record)) for plan, record in found
+                ]
             with self._session(spark) as session:
                 return [self._rescaled(session, plan, record) for plan, record in found]
         finally:
@@ -82,10 +86,9 @@ class Rescale:
 
     def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord) -> Rescaled:
         checkpoint = self.pipeline.checkpoint(plan)
-        stages = plan.stages if record.spread else plan.stages.in_one_shuffle()
-        layout = stages.window.layout.describe()
+        layout = _layout(plan, record)
         if record.shards == self.shards:
-            return Rescaled(plan.transform, record.shards, self.shards, layout)
+            return Rescaled(plan.transform, self.shards, self.shards, layout)
         following = NextGeneration(checkpoint.store, record, self.shards)
         remove_others(checkpoint.store, following.before)
         try:
@@ -122,3 +125,8 @@ class Rescale:
         return build_dataflow(
             spark, plan, sources, shards=self.shards, feedback=True, ticks=False, spread=record.spread
         ).stages
+
+
+def _layout(plan: Plan, record: PlanRecord) -> str:
+    stages = plan.stages if record.spread else plan.stages.in_one_shuffle()
+    return stages.window.layout.describe()
