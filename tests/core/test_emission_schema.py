@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from windowpane.core.accumulators.pairs import PAIR_FUNCTIONS
 from windowpane.core.accumulators.registry import _BUILT_IN
 from windowpane.core.windows.base import KINDS
 from windowpane.testing import Harness
@@ -39,6 +40,11 @@ CALLS: dict[str, list[str]] = {
     "max_by": ["max_by(c, x)"],
     "bool_and": ["bool_and(b)"],
     "bool_or": ["bool_or(b)"],
+    "mode": ["mode(k)", "mode(c, TRUE)"],
+    **{name: [f"{name}(v)", f"{name}(l)"] for name in ("bit_and", "bit_or", "bit_xor")},
+    **{name: [f"{name}(x, c)"] for name in (*PAIR_FUNCTIONS, "regr_count", "regr_avgx", "regr_avgy")},
+    "skewness": ["skewness(v)"],
+    "kurtosis": ["kurtosis(x)"],
     "collect_list": ["collect_list(d)", "collect_list(r)"],
     "collect_set": ["collect_set(t)"],
 } | {

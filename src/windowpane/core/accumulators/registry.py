@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from windowpane.core.accumulators import (
     approx_count_distinct,
     approx_percentile,
+    bits,
     booleans,
     collect,
     count,
     first_last,
     min_max,
     min_max_by,
+    mode,
+    pairs,
     percentiles,
+    shapes,
     sums,
     variance,
 )
@@ -57,6 +62,16 @@ _BUILT_IN = (
     _ranged("max_by", 2, 2, min_max_by.build_max_by),
     _ranged("bool_and", 1, 1, booleans.build_bool_and),
     _ranged("bool_or", 1, 1, booleans.build_bool_or),
+    _ranged("bit_and", 1, 1, bits.bits_builder("bit_and", np.bitwise_and)),
+    _ranged("bit_or", 1, 1, bits.bits_builder("bit_or", np.bitwise_or)),
+    _ranged("bit_xor", 1, 1, bits.bits_builder("bit_xor", np.bitwise_xor)),
+    *(_ranged(name, 2, 2, pairs.pair_builder(name)) for name in pairs.PAIR_FUNCTIONS),
+    _ranged("regr_avgx", 2, 2, pairs.build_regr_avgx),
+    _ranged("regr_avgy", 2, 2, pairs.build_regr_avgy),
+    _ranged("regr_count", 2, 2, count.build_count),
+    AggregateFunction("skewness", 1, 1, shapes.build_skewness),
+    AggregateFunction("kurtosis", 1, 1, shapes.build_kurtosis),
+    AggregateFunction("mode", 1, 2, mode.build_mode, params=1, takes_distinct=False),
     _whole("collect_list", 1, 1, collect.build_collect_list),
     _whole("collect_set", 1, 1, collect.build_collect_set),
     _whole("median", 1, 1, percentiles.build_median),
@@ -79,12 +94,13 @@ _ALIASES = {
 }
 _SAME_WITH_DISTINCT = frozenset(
     {"min", "max", "first", "last", "any_value", "min_by", "max_by", "bool_and", "bool_or"}
-    | {"collect_set", "approx_count_distinct"}
+    | {"collect_set", "approx_count_distinct", "bit_and", "bit_or"}
 )
 """Aggregates that a repeated value does not change: they stay as cheap, and as ranged, as they are."""
 _ORDER_FREE = frozenset(
     {"count", "count_if", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"}
-    | {"median", "percentile", "approx_percentile"}
+    | {"median", "percentile", "approx_percentile", "bit_xor", "skewness", "kurtosis"}
+    | {*pairs.PAIR_FUNCTIONS, "regr_avgx", "regr_avgy", "regr_count"}
 )
 """Aggregates whose DISTINCT set needs no order. Users' own are taken to need it."""
 
