@@ -90,17 +90,24 @@ class MemoryStore:
         return MemoryLease(self, self.address(name))
 
 
+ON_DISK = ("spark", "reinject", "results")
+
+
 class SparkOnDisk(MemoryStore):
-    """Keeps everything in memory but the folders that Spark itself reads and writes, which are below `root`."""
+    """Keeps everything in memory but the folders that Spark and its workers read and write, which are below `root`."""
 
     def below(self, name: str) -> Any:
-        if name in ("spark", "reinject"):
+        if name in ON_DISK:
             return FolderStore(Path(self.address(name)))
         return super().below(name)
 
     def spark_path(self, name: str = "") -> str:
-        assert name == "spark"
+        assert name in ON_DISK
         return str((Path(self.root) / name).resolve())
+
+    def make_folder(self, name: str) -> None:
+        if name in ON_DISK:
+            FolderStore(Path(self.root)).make_folder(name)
 
     def clear(self, name: str) -> None:
         if name == "reinject":
