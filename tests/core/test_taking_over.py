@@ -10,6 +10,7 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
+from tests.spark.staged import Layout, rescale, staged
 from windowpane.core import operators
 from windowpane.core.graph import Graph
 from windowpane.core.operators.base import Operator
@@ -127,3 +128,38 @@ def test_shards_that_disagree_are_not_joined() -> None:
         stored.append((Graph.linear([Operator()]), entries))
     with pytest.raises(InternalError, match="disagree"):
         take_over(Graph.linear([Operator()]), stored, Owned(0, 1), EntryMap({}))
+
+
+TIMED = {"s": STREAM["s"] | {"eventtime": {"column": "ts", "type": "unixtimestamp_s"}}}
+OPTIONS = {"eventtime.enabled": True, "eventtime.late_tolerance": "3s", "max_future_skew": "off"}
+WAITING = {
+    "a quota counted by window": (QUERIES[0], {"limits": {"max_groups": 3}}),
+    "a quota behind dedupe": (QUERIES[0], {"limits": {"max_groups": 3}, "dedupe": {"key": ["v"], "within": "5s"}}),
+    "triggers that wait": (
+        "SELECT k, sum(v) AS n FROM s GROUP BY slidingwindow('ss', 5, 4) OVER (PARTITION BY k), k",
+        {},
+    ),
+    "triggers that all shards know": ("SELECT k, sum(v) AS n FROM s GROUP BY slidingwindow('ss', 5, 4), k", {}),
+}
+
+
+@pytest.mark.parametrize("shards", [1, 3, 5])
+@pytest.mark.parametrize("name", WAITING)
+def test_what_waits_in_the_state_is_taken_over(name: str, shards: int) -> None:
+    sql, transform = WAITING[name]
+    found = []
+    for becomes in (2, shards):
+        harness = staged(Layout(2), sql, streams=TIMED, options=OPTIONS, transform=transform, now=0)
+        steps = [harness.push(_rows(step), at=step * 1_000_000) for step in range(3)]
+        if becomes != 2:
+            rescale(harness, becomes)
+        steps += [harness.push(_rows(step), at=step * 1_000_000) for step in range(3, 6)] + [harness.end()]
+        found.append([(sorted(map(repr, step.rows)), len(step.side), step.accounting.as_dict()) for step in steps])
+    assert found[0] == found[1]
+
+
+def _rows(step: int) -> list[dict[str, object]]:
+    """Seven groups, some of which come in the same windows later."""
+    return [
+        {"ts": step * 2 + row % 3, "k": "abcdefg"[(row * 3 + step) % 7], "v": step * 50 + row % 9} for row in range(12)
+    ]
