@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.core.moments import oracle_pairs, shape, to_double
 from tests.search import search
-from windowpane.core.accumulators import Accumulator, Inputs, build_accumulator, names, resolve
+from windowpane.core.accumulators import Accumulator, Inputs, WithinGroup, build_accumulator, names, resolve
 from windowpane.core.groups import Groups
 
 WIDE = Context(prec=120)
@@ -119,17 +119,35 @@ def oracle_mode(values: list[Any], type_: pa.DataType, params: Sequence[Any]) ->
     return min((value for value in values if counts[plain(value)] == max(counts.values())), key=rank)
 
 
-def interpolated(values: list[float], fraction: float) -> float:
-    ascending = sorted(map(float, values), key=rank)
+def interpolated(values: list[float], fraction: float, *, descending: bool = False) -> float:
+    ordered = sorted(map(float, values), key=rank, reverse=descending)
     position = (len(values) - 1) * fraction
     lower, upper = math.floor(position), math.ceil(position)
-    below, above = ascending[lower], ascending[upper]
+    below, above = ordered[lower], ordered[upper]
     return below if lower == upper or below == above else (upper - position) * below + (position - lower) * above
 
 
 def oracle_percentile(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
     wanted = params[0] if params else 0.5
-    return [interpolated(values, each) for each in wanted] if isinstance(wanted, list) else interpolated(values, wanted)
+    down = len(params) > 1 and params[1].descending[0]
+    if isinstance(wanted, list):
+        return [interpolated(values, each, descending=down) for each in wanted]
+    return interpolated(values, wanted, descending=down)
+
+
+def oracle_percentile_disc(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
+    ordered = sorted(map(float, values), key=rank, reverse=len(params) > 1 and params[1].descending[0])
+    return ordered[max(math.ceil(len(values) * params[0]) - 1, 0)]
+
+
+def oracle_listagg(rows: list[tuple[Any, ...]], delimiter: str = "", within: WithinGroup = WithinGroup()) -> Any:  # noqa: B008
+    kept = [args for args in rows if args[0] is not None]
+    for place in reversed(range(len(within.descending))):
+        present = [args for args in kept if args[place + 1] is not None]
+        present.sort(key=lambda args, at=place + 1: rank(args[at]), reverse=within.descending[place])  # type: ignore[misc]
+        absent = [args for args in kept if args[place + 1] is None]
+        kept = absent + present if within.nulls_first[place] else present + absent
+    return delimiter.join(args[0] for args in kept) if kept else None
 
 
 def oracle_approx_percentile(values: list[Any], type_: pa.DataType, params: Sequence[Any]) -> Any:
@@ -151,6 +169,7 @@ ONE_VALUE: dict[str, Callable[[list[Any], pa.DataType, Sequence[Any]], Any]] = {
     "var_pop": deviation(sample=False, root=False),
     "stddev_samp": deviation(sample=True, root=True),
     "stddev_pop": deviation(sample=False, root=True),
+    "count_if": lambda values, _t, _p: sum(values),
     "bool_and": lambda values, _t, _p: all(values),
     "bool_or": lambda values, _t, _p: any(values),
     "bit_and": lambda values, _t, _p: functools.reduce(operator.and_, values),
@@ -161,6 +180,8 @@ ONE_VALUE: dict[str, Callable[[list[Any], pa.DataType, Sequence[Any]], Any]] = {
     "mode": oracle_mode,
     "median": oracle_percentile,
     "percentile": oracle_percentile,
+    "percentile_cont": oracle_percentile,
+    "percentile_disc": oracle_percentile_disc,
     "approx_percentile": oracle_approx_percentile,
 }
 """Oracles that see one argument's values without NULLs, at least one."""
@@ -180,13 +201,13 @@ def answer(function: str, rows: list[Row], types: list[pa.DataType], params: Seq
         ordered = list({tuple(map(plain, row.args)): row for row in reversed(whole)}.values())[::-1]
         ordered.sort(key=lambda row: (row.ts, row.arrival))
     values = [row.args[0] for row in ordered if row.args and row.args[0] is not None]
+    if function == "listagg":
+        return oracle_listagg([row.args for row in ordered], *params)
     if function in PAIRED:
         return answer_of_pairs(function, [row.args for row in ordered if None not in row.args], types)
     match function:
         case "count":
             return sum(None not in row.args for row in ordered)
-        case "count_if":
-            return sum(value is True for value in values)
         case "first" | "any_value" | "last":
             kept = [row.args[0] for row in ordered] if params and not params[0] else values
             return None if not kept else kept[-1 if function == "last" else 0]
@@ -202,7 +223,8 @@ def answer(function: str, rows: list[Row], types: list[pa.DataType], params: Seq
             return [seen.setdefault(plain(value), value) for value in values if plain(value) not in seen]
         case "approx_count_distinct":
             return len(set(map(plain, values)))
-    return ONE_VALUE[function](values, types[0], params) if values else None
+    empty = 0 if function == "count_if" else None
+    return ONE_VALUE[function](values, types[0], params) if values else empty
 
 
 def oracle(function: str, rows: list[Row], types: list[pa.DataType], params: Sequence[Any], distinct: bool) -> Any:
@@ -251,6 +273,7 @@ NUMBERS = ("int8", "int64", "float32", "float64", "decimal", "wide")
 INTEGERS = ("int8", "int64")
 SHAPED = ("int8", "small", "decimal")
 SPREADING = ("int8", "moderate", "decimal")
+UP, DOWN, NULLS_LAST = WithinGroup((False,), (True,)), WithinGroup((True,), (False,)), WithinGroup((False,), (False,))
 CASES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[Any, ...], ...]]] = {
     "count": (((), tuple(TYPES), ("int8", "string")), ((),)),
     "count_if": ((("bool",),), ((),)),
@@ -267,6 +290,9 @@ CASES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[Any, ...], ...]]
     **dict.fromkeys(("skewness", "kurtosis"), ((SHAPED,), ((),))),
     **dict.fromkeys(PAIRED, ((SHAPED, SHAPED), ((),))),
     "mode": ((tuple(TYPES),), ((), (True,), (False,))),
+    "percentile_cont": ((("int8", "float64", "decimal"),), ((0.3, DOWN), ([0.0, 0.7], UP))),
+    "percentile_disc": ((("int8", "float64", "decimal"),), ((0.3, DOWN), (0.5, UP))),
+    "listagg": ((("string",), tuple(TYPES)), ((",", DOWN), ("", UP), ("", NULLS_LAST))),
     "median": ((("int8", "float64", "decimal"),), ((),)),
     "percentile": ((("int8", "float64", "decimal"),), ((0.3,), ([0.0, 0.25, 1.0],))),
     "approx_count_distinct": ((tuple(TYPES),), ((), (0.01,))),

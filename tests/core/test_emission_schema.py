@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from windowpane.core.accumulators.pairs import PAIR_FUNCTIONS
-from windowpane.core.accumulators.registry import _BUILT_IN
+from windowpane.core.accumulators.pairs import OF_BOTH, OF_ONE
+from windowpane.core.accumulators.registry import _BUILT_IN, resolve
 from windowpane.core.windows.base import KINDS
 from windowpane.testing import Harness
 
@@ -42,7 +42,9 @@ CALLS: dict[str, list[str]] = {
     "bool_or": ["bool_or(b)"],
     "mode": ["mode(k)", "mode(c, TRUE)"],
     **{name: [f"{name}(v)", f"{name}(l)"] for name in ("bit_and", "bit_or", "bit_xor")},
-    **{name: [f"{name}(x, c)"] for name in (*PAIR_FUNCTIONS, "regr_count", "regr_avgx", "regr_avgy")},
+    **{name: [f"{name}(x, c)"] for name in (*OF_BOTH, *OF_ONE, "regr_count", "regr_avgx", "regr_avgy")},
+    "listagg": ["listagg(k)", "string_agg(v, ',') WITHIN GROUP (ORDER BY x DESC, k)"],
+    **{name: [f"{name}(0.5) WITHIN GROUP (ORDER BY c DESC)"] for name in ("percentile_cont", "percentile_disc")},
     "skewness": ["skewness(v)"],
     "kurtosis": ["kurtosis(x)"],
     "collect_list": ["collect_list(d)", "collect_list(r)"],
@@ -56,7 +58,7 @@ CALLS: dict[str, list[str]] = {
     )
     for name in names
 }  # fmt: skip
-UNFUSED = frozenset({"median", "percentile", "collect_list", "collect_set"})
+UNFUSED = frozenset(name for name in CALLS if not resolve(name).incremental)
 """Aggregates that need all rows of a window: one of them makes the whole query unfused."""
 ROWS: list[dict[str, Any]] = [
     {"ts": 1003, "k": "a", "v": 1, "l": 2, "x": 1.5, "f": 2.5, "c": "1.25", "b": True, "d": "2024-01-01",

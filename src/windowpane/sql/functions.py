@@ -36,6 +36,19 @@ SPARK_AGGREGATES = words(
 )
 """Spark's aggregates. Those that the registry of aggregates has are run, the others refused by name."""
 
+INSTEAD = {
+    "histogram_numeric": "use approx_percentile(x, array(0.1, 0.2, …)), or count rows grouped by width_bucket(x, …)",
+    "approx_top_k": "group by the value and write ORDER BY count(*) DESC LIMIT k; the most frequent one is mode(x)",
+    "try_sum": "use sum: an overflow becomes an error row and stops nothing",
+    "try_avg": "use avg: an overflow becomes an error row and stops nothing",
+    "collect_union": "use collect_set",
+    "grouping": "list the keys: GROUP BY a, b",
+    "grouping_id": "list the keys: GROUP BY a, b",
+    **dict.fromkeys(("hll_sketch_agg", "theta_sketch_agg"), "use approx_count_distinct(x) for the estimate itself"),
+    **{f"kll_sketch_agg_{kind}": "use approx_percentile(x, 0.5)" for kind in ("bigint", "double", "float")},
+}
+"""For aggregates that are refused: what is near. The others get the list of aggregates."""
+
 IGNORING_NULLS = words("first first_value last last_value any_value")
 """Aggregates that take IGNORE NULLS: the same as a second argument TRUE."""
 

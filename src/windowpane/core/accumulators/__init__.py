@@ -6,6 +6,7 @@ from windowpane.core.accumulators.base import (
     Evaluated,
     Inputs,
     RangedAccumulator,
+    WithinGroup,
 )
 from windowpane.core.accumulators.registry import (
     build_accumulator,
@@ -23,6 +24,7 @@ __all__ = [
     "Inputs",
     "RangedAccumulator",
     "UserAggregate",
+    "WithinGroup",
     "build_accumulator",
     "keeps_set",
     "names",

@@ -89,6 +89,22 @@ class RangedAccumulator(Accumulator, Protocol):
 
 
 @dataclass(frozen=True)
+class WithinGroup:
+    """The directions of WITHIN GROUP (ORDER BY …), one per sort key: the last parameter of a call that has the clause.
+
+    The sort keys themselves are columns of the call.
+    """
+
+    descending: tuple[bool, ...] = ()
+    nulls_first: tuple[bool, ...] = ()
+
+    def __repr__(self) -> str:
+        pairs = zip(self.descending, self.nulls_first, strict=True)
+        keys = (f"{'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}" for down, first in pairs)
+        return f"WITHIN GROUP ({', '.join(keys)})"
+
+
+@dataclass(frozen=True)
 class AggregateFunction:
     """An aggregate in the registry: what the binder needs to know, and how to build its accumulator.
 

@@ -32,11 +32,11 @@ class CollectAccumulator:
         if valid is not None:
             rows = np.flatnonzero(valid)
             inputs, groups = inputs.take(rows), groups.take(rows)
-        return self._collect(inputs, groups)
+        return self.collect(inputs, groups)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
         inputs, parents = self.collected(states)
-        return self._collect(inputs, Groups(groups.ids[parents], groups.count))
+        return self.collect(inputs, Groups(groups.ids[parents], groups.count))
 
     def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
         return Evaluated(states[0])
@@ -46,7 +46,8 @@ class CollectAccumulator:
         *values, ts, arrival = (flatten_lists(state)[0] for state in states)
         return Inputs(values, physical(ts), physical(arrival)), flatten_lists(states[0])[1]
 
-    def _collect(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
+    def collect(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
+        """States of rows as they are, those with a NULL included."""
         if self._distinct and len(inputs):
             pairs, _ = group_rows([pa.array(groups.ids), *inputs.args], len(inputs))
             rows = earliest_rows(inputs.ts, inputs.arrival, pairs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.base import Evaluated, Inputs, WithinGroup
 from windowpane.core.accumulators.count import sum_by_group
 from windowpane.core.accumulators.kernels.columns import Int64s, flatten_lists, lists_from, physical, validity
 from windowpane.core.accumulators.kernels.ordering import sortable_integers
@@ -58,7 +58,10 @@ def _counted(values: pa.Array, counts: Int64s, groups: Groups) -> list[pa.Array]
 
 def build_mode(types: Sequence[pa.DataType], params: Sequence[object]) -> ModeAccumulator:
     require("mode", types[0], is_orderable, ORDERABLE)
-    if params and not isinstance(params[0], bool):
-        message = f"`{params[0]}` does not say whether `mode` is deterministic"
+    within = params[0] if params else WithinGroup((False,), (True,))
+    if isinstance(within, WithinGroup):
+        return ModeAccumulator(types[0], largest=within.descending[0])
+    if not isinstance(within, bool):
+        message = f"`{within}` does not say whether `mode` is deterministic"
         raise PlanError("AGGREGATE_PARAM", message, "write TRUE or FALSE, or leave it out: it always is")
     return ModeAccumulator(types[0])

@@ -87,7 +87,9 @@ _FUNCTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Moments], Result]]] = 
     "regr_intercept": (("a", "b", "bb", "ab"), _regr_intercept),
     "regr_r2": (("a", "b", "aa", "bb", "ab"), _regr_r2),
 }
-PAIR_FUNCTIONS = tuple(_FUNCTIONS)
+OF_ONE = ("regr_sxx", "regr_syy")
+"""Functions of one side of the pairs. They take no DISTINCT: in Spark it applies to that side alone."""
+OF_BOTH = tuple(name for name in _FUNCTIONS if name not in OF_ONE)
 
 
 class PairAccumulator:

@@ -1,4 +1,4 @@
-"""median and percentile, exact, with linear interpolation as Spark has it. State is every value, as doubles."""
+"""median, percentile, percentile_cont (interpolated) and percentile_disc, exact. State is every value, as doubles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.base import Evaluated, Inputs, WithinGroup
 from windowpane.core.accumulators.floats import as_doubles
 from windowpane.core.accumulators.kernels.columns import Float64s, Int64s, flatten_lists, lists_from, physical, validity
 from windowpane.core.accumulators.types import NUMERIC, is_numeric, require
@@ -17,13 +17,16 @@ from windowpane.errors import PlanError
 
 
 class PercentileAccumulator:
-    """One or, when `as_list`, several percentiles."""
+    """One or, when `as_list`, several percentiles. `discrete` ones are values of the input."""
 
-    def __init__(self, fractions: Sequence[float], *, as_list: bool) -> None:
+    def __init__(
+        self, fractions: Sequence[float], *, as_list: bool, discrete: bool = False, descending: bool = False
+    ) -> None:
         self.output_type = pa.list_(pa.float64()) if as_list else pa.float64()
         self.state_types: Sequence[pa.DataType] = (pa.list_(pa.float64()),)
         self.arrival_states: Sequence[int] = ()
         self._fractions, self._as_list = fractions, as_list
+        self._discrete, self._descending = discrete, descending
 
     def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
         values, valid = as_doubles(inputs.args[0]), validity(inputs.args[0])
@@ -39,9 +42,12 @@ class PercentileAccumulator:
     def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
         values, parents = flatten_lists(states[0])
         doubles, sizes = physical(values), np.bincount(parents, minlength=len(states[0]))
-        ascending = doubles[np.lexsort((doubles, parents))]
+        ordered = doubles[np.lexsort((doubles, parents))]
+        if self._descending:
+            ordered = doubles[np.lexsort((doubles, -parents))][::-1]
         starts = np.cumsum(sizes) - sizes
-        columns = [_interpolated(ascending, starts, sizes, fraction) for fraction in self._fractions]
+        pick = _stepped if self._discrete else _interpolated
+        columns = [pick(ordered, starts, sizes, fraction) for fraction in self._fractions]
         return Evaluated(interleaved([pa.array(column) for column in columns], sizes, as_list=self._as_list))
 
 
@@ -56,6 +62,15 @@ def _interpolated(ascending: Float64s, starts: Int64s, sizes: Int64s, fraction: 
     with np.errstate(invalid="ignore"):
         between = (upper - position) * below + (position - lower) * above
     return np.where((lower == upper) | (below == above), below, between)
+
+
+def _stepped(ordered: Float64s, starts: Int64s, sizes: Int64s, fraction: float) -> Float64s:
+    """The first value whose position reaches the fraction."""
+    if len(ordered) == 0:
+        return np.zeros(len(sizes))
+    place = np.maximum(np.ceil(sizes * fraction).astype(np.int64) - 1, 0)
+    found: Float64s = ordered[np.minimum(starts + place, len(ordered) - 1)]
+    return found
 
 
 def interleaved(columns: Sequence[pa.Array], sizes: Int64s, *, as_list: bool) -> pa.Array:
@@ -99,3 +114,20 @@ def build_percentile(types: Sequence[pa.DataType], params: Sequence[object]) -> 
     require("percentile", types[0], is_numeric, NUMERIC)
     fractions, as_list = fractions_of("percentile", params[0])
     return PercentileAccumulator(fractions, as_list=as_list)
+
+
+def build_percentile_cont(types: Sequence[pa.DataType], params: Sequence[object]) -> PercentileAccumulator:
+    return _within_group("percentile_cont", types, params, discrete=False)
+
+
+def build_percentile_disc(types: Sequence[pa.DataType], params: Sequence[object]) -> PercentileAccumulator:
+    return _within_group("percentile_disc", types, params, discrete=True)
+
+
+def _within_group(
+    name: str, types: Sequence[pa.DataType], params: Sequence[object], *, discrete: bool
+) -> PercentileAccumulator:
+    require(name, types[0], is_numeric, NUMERIC)
+    fractions, as_list = fractions_of(name, params[0])
+    descending = any(isinstance(param, WithinGroup) and param.descending[0] for param in params)
+    return PercentileAccumulator(fractions, as_list=as_list, discrete=discrete, descending=descending)

@@ -16,6 +16,7 @@ from windowpane.core.accumulators import (
     collect,
     count,
     first_last,
+    listagg,
     min_max,
     min_max_by,
     mode,
@@ -65,9 +66,10 @@ _BUILT_IN = (
     _ranged("bit_and", 1, 1, bits.bits_builder("bit_and", np.bitwise_and)),
     _ranged("bit_or", 1, 1, bits.bits_builder("bit_or", np.bitwise_or)),
     _ranged("bit_xor", 1, 1, bits.bits_builder("bit_xor", np.bitwise_xor)),
-    *(_ranged(name, 2, 2, pairs.pair_builder(name)) for name in pairs.PAIR_FUNCTIONS),
-    _ranged("regr_avgx", 2, 2, pairs.build_regr_avgx),
-    _ranged("regr_avgy", 2, 2, pairs.build_regr_avgy),
+    *(_ranged(name, 2, 2, pairs.pair_builder(name)) for name in pairs.OF_BOTH),
+    *(_ranged(name, 2, 2, pairs.pair_builder(name), takes_distinct=False) for name in pairs.OF_ONE),
+    _ranged("regr_avgx", 2, 2, pairs.build_regr_avgx, takes_distinct=False),
+    _ranged("regr_avgy", 2, 2, pairs.build_regr_avgy, takes_distinct=False),
     _ranged("regr_count", 2, 2, count.build_count),
     AggregateFunction("skewness", 1, 1, shapes.build_skewness),
     AggregateFunction("kurtosis", 1, 1, shapes.build_kurtosis),
@@ -76,6 +78,9 @@ _BUILT_IN = (
     _whole("collect_set", 1, 1, collect.build_collect_set),
     _whole("median", 1, 1, percentiles.build_median),
     _whole("percentile", 2, 2, percentiles.build_percentile, params=1),
+    _whole("percentile_cont", 2, 3, percentiles.build_percentile_cont, params=2, takes_distinct=False),
+    _whole("percentile_disc", 2, 3, percentiles.build_percentile_disc, params=2, takes_distinct=False),
+    _whole("listagg", 1, MANY, listagg.build_listagg, params=2),
     AggregateFunction("approx_count_distinct", 1, 2, approx_count_distinct.build_approx_count_distinct, params=1),
     AggregateFunction("approx_percentile", 2, 3, approx_percentile.build_approx_percentile, params=2),
 )
@@ -91,6 +96,7 @@ _ALIASES = {
     "any": "bool_or",
     "array_agg": "collect_list",
     "percentile_approx": "approx_percentile",
+    "string_agg": "listagg",
 }
 _SAME_WITH_DISTINCT = frozenset(
     {"min", "max", "first", "last", "any_value", "min_by", "max_by", "bool_and", "bool_or"}
@@ -100,7 +106,7 @@ _SAME_WITH_DISTINCT = frozenset(
 _ORDER_FREE = frozenset(
     {"count", "count_if", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"}
     | {"median", "percentile", "approx_percentile", "bit_xor", "skewness", "kurtosis"}
-    | {*pairs.PAIR_FUNCTIONS, "regr_avgx", "regr_avgy", "regr_count"}
+    | {*pairs.OF_BOTH, "regr_count"}
 )
 """Aggregates whose DISTINCT set needs no order. Users' own are taken to need it."""
 

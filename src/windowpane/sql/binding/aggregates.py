@@ -10,7 +10,9 @@ from sqlglot import exp
 from windowpane.core import accumulators
 from windowpane.core.accumulators import AggregateFunction
 from windowpane.errors import PlanError, Span, SqlError, nearest
-from windowpane.sql.functions import IGNORING_NULLS, SPARK_AGGREGATES
+from windowpane.sql.binding.parameters import literal_value
+from windowpane.sql.binding.within_group import ordered_parts, refuse_other_order
+from windowpane.sql.functions import IGNORING_NULLS, INSTEAD, SPARK_AGGREGATES
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import from_arrow, to_arrow
 
@@ -28,8 +30,11 @@ class CallSyntax:
 
 
 def aggregate_name(node: exp.Expr | None) -> str | None:
-    """The registry's name of the aggregate that a node calls; FILTER and IGNORE NULLS around it belong to the call."""
-    while isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+    """The registry's name of the aggregate that a node calls, if it does.
+
+    FILTER, WITHIN GROUP and IGNORE NULLS around a call belong to it.
+    """
+    while isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
         node = node.this
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in accumulators.names():
         return accumulators.resolve(node.this).name
@@ -38,45 +43,63 @@ def aggregate_name(node: exp.Expr | None) -> str | None:
 
 def refuse_foreign_aggregate(source: SourceText, node: exp.Expr, name: str) -> None:
     if name in SPARK_AGGREGATES and name not in accumulators.names():
-        hint = f"aggregates are: {nearest(name, accumulators.names())}"
+        hint = INSTEAD.get(name) or f"aggregates are: {nearest(name, accumulators.names())}"
         raise source.error("UNSUPPORTED_AGGREGATE", f"the aggregate `{name}` is not supported", hint, at=node)
 
 
 def read_call(source: SourceText, node: exp.Expr) -> CallSyntax:
     """Take an aggregate call apart and check the number and kind of its arguments."""
-    filter_, skip_nulls, call = _unwrap(node)
+    filter_, skip_nulls, order, call = _unwrap(node)
     function = accumulators.resolve(str(call.this))
     args, distinct = list(call.expressions), False
     if len(args) == 1 and isinstance(args[0], exp.Distinct):
         args, distinct = list(args[0].expressions), True
     if len(args) == 1 and isinstance(args[0], (exp.IgnoreNulls, exp.RespectNulls)):
         skip_nulls, args = isinstance(args[0], exp.IgnoreNulls), [args[0].this]
+    ordered = ordered_parts(source, function, call, args, order)
+    if ordered is not None:
+        _check_distinct(source, function, call, distinct=distinct, args=ordered[0])
+        if skip_nulls is not None:
+            _about_nulls(source, function, call, ordered[1], skip=skip_nulls)
+        return CallSyntax(function, node, *ordered, distinct=distinct, filter=filter_)
     if len(args) == 1 and isinstance(args[0], exp.Star):
         args = []
         if distinct or args:
             raise source.error("AGGREGATE_ARITY", "count(DISTINCT *) is not supported", "list the columns", at=call)
     elif not args or not function.min_args <= len(args) <= function.max_args:
         raise _arity(source, function, call, len(args))
-    if distinct and not function.takes_distinct:
-        raise source.error("AGGREGATE_DISTINCT", f"{function.name} does not support DISTINCT", "leave it out", at=call)
+    _check_distinct(source, function, call, distinct=distinct)
     columns = function.max_args - function.params
-    params = tuple(_literal(source, function, arg) for arg in args[columns:])
+    params = tuple(literal_value(source, function, arg) for arg in args[columns:])
     if skip_nulls is not None:
         params = _about_nulls(source, function, call, params, skip=skip_nulls)
     return CallSyntax(function, node, args=tuple(args[:columns]), params=params, distinct=distinct, filter=filter_)
 
 
-def _unwrap(node: exp.Expr) -> tuple[exp.Expr | None, bool | None, exp.Anonymous]:
-    """FILTER's condition, whether NULLs are to be skipped if the call says so, and the bare call."""
+def _check_distinct(
+    source: SourceText, function: AggregateFunction, call: exp.Expr, *, distinct: bool, args: Sequence[exp.Expr] = ()
+) -> None:
+    """Refuse DISTINCT where the function, or the order of `args`, does not allow it."""
+    if distinct and not function.takes_distinct:
+        raise source.error("AGGREGATE_DISTINCT", f"{function.name} does not support DISTINCT", "leave it out", at=call)
+    if distinct:
+        refuse_other_order(source, function.name, args)
+
+
+def _unwrap(node: exp.Expr) -> tuple[exp.Expr | None, bool | None, exp.Expr | None, exp.Anonymous]:
+    """FILTER's condition, whether NULLs are to be skipped if the call says so, WITHIN GROUP's order, the bare call."""
+    order: exp.Expr | None = None
     filter_: exp.Expr | None = None
     skip_nulls: bool | None = None
     while not isinstance(node, exp.Anonymous):
         if isinstance(node, exp.Filter):
             filter_ = node.expression.this
+        if isinstance(node, exp.WithinGroup):
+            order = node.expression
         if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)):
             skip_nulls = isinstance(node, exp.IgnoreNulls)
         node = node.this
-    return filter_, skip_nulls, node
+    return filter_, skip_nulls, order, node
 
 
 def _arity(source: SourceText, function: AggregateFunction, call: exp.Expr, given: int) -> SqlError:
@@ -94,23 +117,6 @@ def _about_nulls(
         words = "IGNORE NULLS" if skip else "RESPECT NULLS"
         raise source.error("AGGREGATE_IGNORE_NULLS", f"{function.name} takes no {words}", "leave it out", at=call)
     return (skip,)
-
-
-def _literal(source: SourceText, function: AggregateFunction, node: exp.Expr) -> object:
-    """The value of a literal argument: number, string, boolean, or an array of them."""
-    if isinstance(node, exp.Anonymous) and str(node.this).lower() == "array":
-        return tuple(_literal(source, function, part) for part in node.expressions)
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    if isinstance(node, exp.Neg):
-        value = _literal(source, function, node.this)
-        return -value if isinstance(value, (int, float)) else value
-    if isinstance(node, exp.Literal):
-        if node.is_string:
-            return node.name
-        return int(node.name) if node.name.isdigit() else float(node.name)
-    message = f"`{source.quote(node)}` must be a literal"
-    raise source.error("AGGREGATE_PARAMETER", message, f"{function.name} needs it when the query is planned", at=node)
 
 
 def result_type(source: SourceText, call: CallSyntax, types: Sequence[str | None], span: Span | None) -> str | None:

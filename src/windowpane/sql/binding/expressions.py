@@ -144,15 +144,16 @@ def is_unit(part: exp.Column) -> bool:
 
 
 def refuse_modifiers(source: SourceText, node: exp.Expr) -> None:
-    """DISTINCT, FILTER and IGNORE NULLS belong to aggregates only; aliases to struct(…) only."""
-    for part in node.find_all(exp.Distinct, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.Alias):
+    """DISTINCT, FILTER, WITHIN GROUP and IGNORE NULLS belong to aggregates only; aliases to struct(…) only."""
+    for part in node.find_all(exp.Distinct, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.Alias):
         if isinstance(part, exp.Alias):
             if function_name(part.parent) != "struct" if part.parent is not None else True:
                 raise source.error(
                     "UNSUPPORTED_SYNTAX", f"an alias is not allowed here: `{part.alias}`", "leave it out", at=part
                 )
             continue
-        word = {"Distinct": "DISTINCT", "Filter": "FILTER"}.get(type(part).__name__, "IGNORE NULLS")
+        words = {"Distinct": "DISTINCT", "Filter": "FILTER", "WithinGroup": "WITHIN GROUP"}
+        word = words.get(type(part).__name__, "IGNORE NULLS")
         hint = "a registered UDF is a plain function; aggregates are those of this engine"
         raise source.error(
             "NOT_AN_AGGREGATE", f"{word} belongs to an aggregate", hint, at=part if source.span(part) else node

@@ -85,7 +85,7 @@ class OutputBinder:
         call = read_call(self.source, node)
         for arg in call.args + ((call.filter,) if call.filter is not None else ()):
             self._refuse_nested(arg)
-        args = tuple(self.rows.finish(arg, span=self.source.span(arg)) for arg in call.args)
+        args = tuple(self._argument(call, arg) for arg in call.args)
         filter_ = self._filter(call)
         kind = result_type(self.source, call, [arg.type for arg in args], span)
         name = f"_a{len(self.aggregates)}"
@@ -102,6 +102,14 @@ class OutputBinder:
         )
         self.types[name] = kind
         return name_node(name, like=node)
+
+    def _argument(self, call: CallSyntax, node: exp.Expr) -> Expr:
+        """An argument; listagg takes numbers, booleans and times as strings."""
+        span = self.source.span(node)
+        bound = self.rows.finish(node, span=span)
+        if call.function.name != "listagg" or node is not call.args[0] or not _written_as_text(bound.type):
+            return bound
+        return self.rows.finish(exp.Cast(this=node.copy(), to=exp.DataType.build("STRING")), span=span)
 
     def _refuse_nested(self, arg: exp.Expr) -> None:
         for part in arg.walk():
@@ -123,3 +131,7 @@ class OutputBinder:
         """An Expr over internal names."""
         names = dict.fromkeys(column.name for column in node.find_all(exp.Column) if column.name in self.types)
         return Expr(render(node), infer(node, self.types), tuple(names), span)
+
+
+def _written_as_text(kind: str | None) -> bool:
+    return kind is not None and kind not in ("STRING", "BINARY", "VARIANT") and not kind.endswith(">")

@@ -57,6 +57,7 @@ _OTHERS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Distinct: ("expressions",),
     exp.HexString: ("this",),
     exp.AtTimeZone: ("this", "zone"),
+    exp.WithinGroup: ("this", "expression"),
 }
 _LEAVES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Identifier: ("this", "quoted"),
@@ -77,6 +78,8 @@ EXPRESSION: Kinds = frozenset(_SCALAR) | frozenset({str, bool, exp.DType})
 _NARROWED: Mapping[tuple[type[exp.Expr], str], Kinds] = {
     (exp.Alias, "alias"): _NAME,
     (exp.Filter, "expression"): frozenset({exp.Where}),
+    (exp.WithinGroup, "this"): frozenset({exp.Anonymous}),
+    (exp.WithinGroup, "expression"): frozenset({exp.Order}),
     (exp.Column, "this"): frozenset({exp.Identifier, exp.Star}),
     (exp.Column, "table"): _NAME,
     (exp.Column, "db"): _NAME,

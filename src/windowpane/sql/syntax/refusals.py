@@ -211,9 +211,6 @@ def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlErro
         return source.error(
             "UNSUPPORTED_OVER", f"`{source.quote(at)}`: functions with OVER are not supported", hint, at=at
         )
-    if isinstance(part, exp.WithinGroup):
-        hint = "write percentile(x, 0.5)"
-        return source.error("UNSUPPORTED_SYNTAX", "WITHIN GROUP is not supported", hint, at=at)
     if isinstance(part, (exp.Placeholder, exp.Parameter)):
         return source.error("UNSUPPORTED_SYNTAX", "parameters are not supported", "write the value itself", at=at)
     return source.error("UNSUPPORTED_SYNTAX", f"`{source.quote(at)}` is not supported", "use Spark's functions", at=at)
