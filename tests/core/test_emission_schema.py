@@ -37,7 +37,7 @@ CALLS: dict[str, list[str]] = {
     "median": ["median(v)"],
     "percentile": ["percentile(v, 0.5)"],
     "min_by": ["min_by(k, v)"],
-    "max_by": ["max_by(c, x)"],
+    "max_by": ["max_by(c, x)", "max_by(r, x, 2)"],
     "bool_and": ["bool_and(b)"],
     "bool_or": ["bool_or(b)"],
     "mode": ["mode(k)", "mode(c, TRUE)"],

@@ -124,3 +124,8 @@ class AggregateFunction:
     ranged: bool = False
     """The accumulator has `over_ranges`: a sliding window may be fused."""
     takes_distinct: bool = True
+    parameters_change_result: bool = False
+    """With parameters, the accumulator is another one, with neither `over_ranges` nor DISTINCT."""
+
+    def has_ranges(self, params: Sequence[object]) -> bool:
+        return self.ranged and not (self.parameters_change_result and params)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.base import Accumulator, Evaluated, Inputs
 from windowpane.core.accumulators.kernels.columns import Int64s, physical
 from windowpane.core.accumulators.kernels.ordering import sortable_integers
 from windowpane.core.accumulators.kernels.ranges import reduce_ranges
 from windowpane.core.accumulators.kernels.time_order import is_row, latest_rows, take_rows
+from windowpane.core.accumulators.top_by import build_top_by
 from windowpane.core.accumulators.types import ORDERABLE, is_orderable, require
 from windowpane.core.groups import Groups
 
@@ -65,11 +66,16 @@ def _states(columns: Sequence[pa.Array], ts: Int64s, arrival: Int64s, rows: Int6
     return [take_rows(column, rows) for column in (*columns, pa.array(ts), pa.array(arrival))]
 
 
-def build_min_by(types: Sequence[pa.DataType], params: Sequence[object]) -> MinMaxByAccumulator:  # noqa: ARG001
-    require("min_by", types[1], is_orderable, f"an order of type {ORDERABLE}")
-    return MinMaxByAccumulator(types[0], types[1], largest=False)
+def build_min_by(types: Sequence[pa.DataType], params: Sequence[object]) -> Accumulator:
+    return _build("min_by", types, params)
 
 
-def build_max_by(types: Sequence[pa.DataType], params: Sequence[object]) -> MinMaxByAccumulator:  # noqa: ARG001
-    require("max_by", types[1], is_orderable, f"an order of type {ORDERABLE}")
-    return MinMaxByAccumulator(types[0], types[1], largest=True)
+def build_max_by(types: Sequence[pa.DataType], params: Sequence[object]) -> Accumulator:
+    return _build("max_by", types, params)
+
+
+def _build(name: str, types: Sequence[pa.DataType], params: Sequence[object]) -> Accumulator:
+    require(name, types[1], is_orderable, f"an order of type {ORDERABLE}")
+    if params:
+        return build_top_by(name, types, params[0])
+    return MinMaxByAccumulator(types[0], types[1], largest=name == "max_by")

@@ -59,8 +59,8 @@ _BUILT_IN = (
     _ranged("first", 1, 2, first_last.build_first, params=1),
     _ranged("last", 1, 2, first_last.build_last, params=1),
     _ranged("any_value", 1, 2, first_last.build_first, params=1),
-    _ranged("min_by", 2, 2, min_max_by.build_min_by),
-    _ranged("max_by", 2, 2, min_max_by.build_max_by),
+    _ranged("min_by", 2, 3, min_max_by.build_min_by, params=1, parameters_change_result=True),
+    _ranged("max_by", 2, 3, min_max_by.build_max_by, params=1, parameters_change_result=True),
     _ranged("bool_and", 1, 1, booleans.build_bool_and),
     _ranged("bool_or", 1, 1, booleans.build_bool_or),
     _ranged("bit_and", 1, 1, bits.bits_builder("bit_and", np.bitwise_and)),
@@ -151,12 +151,18 @@ def build_accumulator(
     function = resolve(function_name)
     _check_arguments(function, function_name, len(arg_types), len(params))
     inner = function.build(arg_types, params)
+    if distinct and function.parameters_change_result and params:
+        raise _no_distinct(function_name)
     if not keeps_set(function_name, distinct=distinct):
         return inner
     if not function.takes_distinct or not arg_types:
-        raise PlanError("AGGREGATE_DISTINCT", f"`{function_name}` does not take DISTINCT here", "leave DISTINCT out")
+        raise _no_distinct(function_name)
     ordered = function.name not in _ORDER_FREE
     return DistinctAccumulator(function_name, inner, arg_types, ordered=ordered)
+
+
+def _no_distinct(written: str) -> PlanError:
+    return PlanError("AGGREGATE_DISTINCT", f"`{written}` does not take DISTINCT here", "leave DISTINCT out")
 
 
 def _check_arguments(function: AggregateFunction, written: str, columns: int, params: int) -> None:

@@ -49,7 +49,7 @@ def _why_not(window: WindowPlan, aggregation: Aggregation) -> str | None:
 
 def _why_no_ranges(window: WindowPlan, aggregation: Aggregation) -> str | None:
     for call in aggregation.calls:
-        if call.distinct or not resolve(call.function).ranged:
+        if call.distinct or not resolve(call.function).has_ranges(call.params):
             return f"{call.text} cannot aggregate overlapping ranges"
     inner = [key.label for key in aggregation.keys if key.column not in window.partition_by]
     return f"{', '.join(inner)} is grouped inside each window" if inner else None
