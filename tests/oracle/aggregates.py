@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import reduce
+from operator import xor
 from typing import Any
 
 from tests.oracle.spec import Aggregate, Values
@@ -40,7 +42,8 @@ def compute(call: Aggregate, rows: Sequence[Values]) -> Any:
         return len(rows)
     values = [value for row in rows if (value := call.argument(row)) is not None]
     if call.distinct:
-        values = list({comparable(value): value for value in reversed(values)}.values())
+        first = {comparable(value): value for value in reversed(values)}
+        values = [first.pop(comparable(value)) for value in values if comparable(value) in first]
     match call.function:
         case "count":
             return len(values)
@@ -101,4 +104,7 @@ _ONE_OR_MORE: dict[str, Callable[[list[Any]], Any]] = {
     "stddev": _stddev,
     "min": lambda values: min(values, key=_rank),
     "max": lambda values: max(values, key=_rank),
+    "bit_xor": lambda values: reduce(xor, values),
+    "mode": lambda values: min(values, key=lambda value: (-values.count(value), value)),
+    "listagg": "".join,
 }

@@ -59,8 +59,11 @@ _FUNCTIONS = [
     ("last", ("a", "f")),
     ("collect_list", ("a", "k", "f")),
     ("stddev", ("a", "f")),
+    ("bit_xor", ("a",)),
+    ("mode", ("a", "k")),
+    ("listagg", ("k",)),
 ]
-_TAKE_DISTINCT = ("count", "sum", "avg", "min")
+_TAKE_DISTINCT = ("count", "sum", "avg", "min", "bit_xor", "listagg")
 
 
 @st.composite
@@ -137,7 +140,7 @@ def fusable(draw: st.DrawFn) -> Query:
 
 
 def _ranged(call: Aggregate) -> bool:
-    return call.function != "collect_list" and not call.distinct
+    return call.function not in ("collect_list", "mode", "listagg") and not call.distinct
 
 
 def or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
