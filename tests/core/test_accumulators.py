@@ -187,6 +187,16 @@ ONE_VALUE: dict[str, Callable[[list[Any], pa.DataType, Sequence[Any]], Any]] = {
 """Oracles that see one argument's values without NULLs, at least one."""
 
 
+def oracle_top_k(rows: list[tuple[Any, ...]], number: int = 5, _tracked: int = 10_000) -> list[Any]:
+    counts = Counter(value for (value,) in rows)
+    items = sorted(counts, key=lambda item: (-counts[item], item is None, 0 if item is None else item))
+    return [{"item": item, "count": counts[item]} for item in items[:number]]
+
+
+OF_ROWS: dict[str, Callable[..., Any]] = {"listagg": oracle_listagg, "approx_top_k": oracle_top_k}
+"""Oracles that see all rows, those with a NULL too."""
+
+
 def oracle_by(function: str, rows: list[tuple[Any, ...]], number: int | None = None) -> Any:
     latest_first = rows[::-1]
     best = sorted(latest_first, key=lambda args: rank(args[1]), reverse=function == "max_by")
@@ -209,8 +219,8 @@ def answer(function: str, rows: list[Row], types: list[pa.DataType], params: Seq
         ordered = list({tuple(map(plain, row.args)): row for row in reversed(whole)}.values())[::-1]
         ordered.sort(key=lambda row: (row.ts, row.arrival))
     values = [row.args[0] for row in ordered if row.args and row.args[0] is not None]
-    if function == "listagg":
-        return oracle_listagg([row.args for row in ordered], *params)
+    if function in OF_ROWS:
+        return OF_ROWS[function]([row.args for row in ordered], *params)
     if function in PAIRED:
         return answer_of_pairs(function, [row.args for row in ordered if None not in row.args], types)
     match function:
@@ -295,6 +305,7 @@ CASES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[Any, ...], ...]]
     **dict.fromkeys(("skewness", "kurtosis"), ((SHAPED,), ((),))),
     **dict.fromkeys(PAIRED, ((SHAPED, SHAPED), ((),))),
     "mode": ((tuple(TYPES),), ((), (True,), (False,))),
+    "approx_top_k": ((("int8", "int64", "string", "bool", "date"),), ((), (2,), (3, 100))),
     "percentile_cont": ((("int8", "float64", "decimal"),), ((0.3, DOWN), ([0.0, 0.7], UP))),
     "percentile_disc": ((("int8", "float64", "decimal"),), ((0.3, DOWN), (0.5, UP))),
     "listagg": ((("string",), tuple(TYPES)), ((",", DOWN), ("", UP), ("", NULLS_LAST))),

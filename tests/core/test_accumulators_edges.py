@@ -156,6 +156,17 @@ def test_approx_percentile_of_a_large_group_is_near_and_bounded(pieces: int) -> 
     assert again == found
 
 
+def test_approx_top_k_of_many_values_finds_the_frequent_ones_in_bounded_state() -> None:
+    values = np.where(np.arange(30_000) % 10 == 0, -1, np.arange(30_000))
+    accumulator = build_accumulator("approx_top_k", [pa.int64()], (1, 100))
+    for pieces in (1, 40):
+        states = merged_in_pieces(accumulator, pa.array(values), pieces)
+        (top,) = accumulator.evaluate(states).values[0].as_py()
+        assert top["item"] == -1
+        assert 3000 <= top["count"] <= 3000 + 30_000 / 100
+        assert state_bytes(states) < 100 * 16 + 100
+
+
 def test_states_of_growing_input_stay_the_same_size() -> None:
     for function in ("count", "sum", "avg", "max", "stddev", "first", "approx_count_distinct"):
         accumulator = build_accumulator(function, [pa.float64()])
@@ -200,6 +211,8 @@ def test_the_message_names_the_function_and_the_type_in_sparks_words() -> None:
         ("approx_percentile", (0.5, 0)),
         ("approx_count_distinct", (2,)),
         ("first", (1,)),
+        ("approx_top_k", (0,)),
+        ("approx_top_k", (20, 10)),
     ],
 )
 def test_a_parameter_that_does_not_fit_is_refused(function: str, params: tuple[object, ...]) -> None:

@@ -40,6 +40,7 @@ CALLS: dict[str, list[str]] = {
     "max_by": ["max_by(c, x)", "max_by(r, x, 2)"],
     "bool_and": ["bool_and(b)"],
     "bool_or": ["bool_or(b)"],
+    "approx_top_k": ["approx_top_k(k)", "approx_top_k(c, 2, 10)"],
     "mode": ["mode(k)", "mode(c, TRUE)"],
     **{name: [f"{name}(v)", f"{name}(l)"] for name in ("bit_and", "bit_or", "bit_xor")},
     **{name: [f"{name}(x, c)"] for name in (*OF_BOTH, *OF_ONE, "regr_count", "regr_avgx", "regr_avgy")},

@@ -55,6 +55,7 @@ CALLS = [
     *("listagg(DISTINCT s, ',') WITHIN GROUP (ORDER BY s DESC)", "listagg(i, NULL) WITHIN GROUP (ORDER BY l)"),
     *("listagg(i, '/') WITHIN GROUP (ORDER BY l) FILTER (WHERE b)", "listagg(b) WITHIN GROUP (ORDER BY l)"),
     *("max_by(s, l, 2)", "min_by(s, l, 10)", "max_by(i, x, 1)", "min_by(b, l, 3) FILTER (WHERE i > 1)"),
+    *("approx_top_k(s, 1) FILTER (WHERE g <> 'nulls')", "approx_top_k(b, 1, 10) FILTER (WHERE b)"),
     *("skewness(DISTINCT i)", "bit_xor(DISTINCT i)", "kurtosis(i) FILTER (WHERE i > 1)", "corr(y, x) FILTER (WHERE b)"),
     *("min(x)", "max(x)", "sum(d)", "avg(d)", "avg(i)", "median(i)", "percentile(i, array(0.1, 0.5))", "count(i, x)"),
 ]

@@ -38,7 +38,8 @@ SPARK_AGGREGATES = words(
 
 INSTEAD = {
     "histogram_numeric": "use approx_percentile(x, array(0.1, 0.2, …)), or count rows grouped by width_bucket(x, …)",
-    "approx_top_k": "group by the value and write ORDER BY count(*) DESC LIMIT k; the most frequent one is mode(x)",
+    "approx_top_k_accumulate": "use approx_top_k(x, k)",
+    "approx_top_k_combine": "use approx_top_k(x, k)",
     "try_sum": "use sum: an overflow becomes an error row and stops nothing",
     "try_avg": "use avg: an overflow becomes an error row and stops nothing",
     "collect_union": "use collect_set",

@@ -31,12 +31,12 @@ class ModeAccumulator:
         if valid is not None:
             rows = np.flatnonzero(valid)
             values, groups = values.take(pa.array(rows)), groups.take(rows)
-        return _counted(values, np.ones(len(values), np.int64), groups)
+        return counted(values, np.ones(len(values), np.int64), groups)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
         values, parents = flatten_lists(states[0])
         counts = physical(flatten_lists(states[1])[0])
-        return _counted(values, counts, Groups(groups.ids[parents], groups.count))
+        return counted(values, counts, Groups(groups.ids[parents], groups.count))
 
     def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
         values, parents = flatten_lists(states[0])
@@ -47,7 +47,8 @@ class ModeAccumulator:
         return Evaluated(take_rows(values, best))
 
 
-def _counted(values: pa.Array, counts: Int64s, groups: Groups) -> list[pa.Array]:
+def counted(values: pa.Array, counts: Int64s, groups: Groups) -> list[pa.Array]:
+    """Lists of the distinct values of each group, and of the sums of their counts."""
     pairs, first = group_rows([pa.array(groups.ids), values], len(values))
     totals, distinct = sum_by_group(counts, pairs), groups.take(first)
     return [

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowpane.core.accumulators import (
     approx_count_distinct,
     approx_percentile,
+    approx_top_k,
     bits,
     booleans,
     collect,
@@ -82,6 +83,7 @@ _BUILT_IN = (
     _whole("percentile_disc", 2, 3, percentiles.build_percentile_disc, params=2, takes_distinct=False),
     _whole("listagg", 1, MANY, listagg.build_listagg, params=2),
     AggregateFunction("approx_count_distinct", 1, 2, approx_count_distinct.build_approx_count_distinct, params=1),
+    AggregateFunction("approx_top_k", 1, 3, approx_top_k.build_approx_top_k, params=2, takes_distinct=False),
     AggregateFunction("approx_percentile", 2, 3, approx_percentile.build_approx_percentile, params=2),
 )
 _ALIASES = {
