@@ -20,7 +20,8 @@ from windowpane.core.wire import StageMessage
 from windowpane.errors import StateError
 
 COUNT = 7
-PARAMS = {"percentile": (0.5,), "approx_percentile": (0.5,)}
+PARAMS = dict.fromkeys(("percentile", "approx_percentile", "percentile_cont", "percentile_disc"), (0.5,))
+CALLS = [*((name, PARAMS.get(resolve(name).name, ())) for name in names()), ("max_by", (2,))]
 BY = (1 << 62) + 12_345
 
 
@@ -34,23 +35,23 @@ def arrivals(frames: list[Given]) -> list[list[int]]:
 
 def arguments(name: str) -> list[pa.Array]:
     function = resolve(name)
-    count = max(1, function.min_args - (function.params if function.min_args > function.params else 0))
-    if function.params and function.max_args - function.params < count:
-        count = function.max_args - function.params
+    count = max(1, min(function.min_args, function.max_args - function.params))
     values = pa.array([3, None, 1, 3, 2, 2, 1], pa.int64())
     flags = pa.array([True, None, False, True, True, False, True])
-    return [flags if name in ("count_if", "bool_and", "bool_or", "every", "some", "any") else values] * count
+    if function.name == "listagg":
+        return [values.cast(pa.string())]
+    return [flags if function.name in ("count_if", "bool_and", "bool_or") else values] * count
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(("name", "params"), CALLS, ids=[f"{name}{len(params)}" for name, params in CALLS])
 def test_state_that_is_shifted_is_the_state_of_rows_that_are_numbered_so_from_the_start(
-    name: str, distinct: bool
+    name: str, params: tuple[object, ...], distinct: bool
 ) -> None:
-    args = arguments(name)
-    if distinct and not resolve(name).takes_distinct:
+    args, function = arguments(name), resolve(name)
+    if distinct and (not function.takes_distinct or (function.parameters_change_result and params)):
         pytest.skip("takes no DISTINCT")
-    accumulator = build_accumulator(name, [each.type for each in args], PARAMS.get(resolve(name).name, ()), distinct)
+    accumulator = build_accumulator(name, [each.type for each in args], params, distinct)
     groups = Groups(np.array([0, 0, 1, 0, 1, 1, 0]), 3)  # the last one has no rows: NULLs and empty lists
     counted = np.arange(COUNT)
     by_name = {
