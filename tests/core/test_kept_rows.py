@@ -89,10 +89,10 @@ def test_results_do_not_depend_on_segments(name: str, monkeypatch: pytest.Monkey
     arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "now": 0}
     made = list[int]()
     monkeypatch.setattr(summaries.Summaries, "_made", _noting(summaries.Summaries._made, made))
-    cut = found(staged(Layout(1), QUERIES[name], **arguments), 35)
+    cut = found(staged(Layout(1), QUERIES[name], **arguments), 25)
     assert bool(made) == (name in ("per key", "whole", "looking ahead"))
     monkeypatch.setattr(segmented_rows, "SEGMENT_ROWS", 10_000)
-    assert cut == found(Harness(QUERIES[name], **arguments), 35)
+    assert cut == found(Harness(QUERIES[name], **arguments), 25)
 
 
 def _noting(method: Any, made: list[int]) -> Any:
@@ -112,7 +112,7 @@ def test_a_batch_reads_the_rows_at_the_edges_of_its_windows(
     monkeypatch.setattr(staging, "EntryMap", Entries)
     harness = staged(Layout(1), QUERIES[name], streams={"s": STREAM}, options=OPTIONS, now=0)
     rng, read, written = random.Random(3), list[int](), list[int]()
-    for step in range(40):
+    for step in range(36):
         harness.push(rows_of(step, rng), at=step * SECOND)
         read.append(sum("s#" not in piece for piece in Entries.last.pieces()))
         written.append(len(Entries.last.written()))
@@ -154,7 +154,7 @@ def test_what_comes_out_at_once_is_bounded(sql: str, most: int, monkeypatch: pyt
     harness = Harness(sql, streams={"s": STREAM}, options=OPTIONS | {"eventtime.late_tolerance": "2h"}, now=0)
     rng, probe, entries = random.Random(3), Probe(), Entries({})
     harness._runner.graph.nodes[-1].operator = probe
-    for step in range(40):
+    for step in range(36):
         harness.push(rows_of(step, rng), at=step * SECOND)
         harness._runner.graph.save(entries)
     assert not probe.seen

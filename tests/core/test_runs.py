@@ -66,7 +66,7 @@ def taken_up(stored: dict[str, bytes]) -> tuple[Panes, Counting]:
     return kept, entries
 
 
-@pytest.mark.parametrize("seed", range(scaled(12)))
+@pytest.mark.parametrize("seed", range(scaled(6)))
 def test_runs_are_what_was_appended(seed: int) -> None:
     random = np.random.default_rng(seed)
     stored: dict[str, bytes] = {}
@@ -108,7 +108,7 @@ def test_a_micro_batch_merges_a_bounded_number_of_rows() -> None:
         merged[0] += sum(batch.num_rows for batch in batches)
         return SUMS.merge(batches)
 
-    batches, rows = 700, 3
+    batches, rows = 400, 3
     for number in range(batches):
         entries, kept, merged[0] = EntryMap(stored), Panes(Content(counted, ("key",))), 0
         kept.load(entries)

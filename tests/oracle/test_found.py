@@ -53,6 +53,15 @@ def test_a_condition_may_be_both_when_and_filter(function: str) -> None:
     check_scenario(Scenario(query, (push(rows), END)))
 
 
+@pytest.mark.parametrize("function", ["count", "collect_list"])
+def test_a_part_of_a_session_that_is_carried_on_counts_once(function: str) -> None:
+    """It lies beside the part that it was made of, and both are small enough to be merged."""
+    query = Query(Session(5000), ("k",), (Aggregate(function, "id"),))
+    early = [{"id": number, "ts": 1000, "k": key} for number, key in enumerate("uvw")]
+    moves = (push(early), push([{"id": 3, "ts": 0, "k": "u"}, {"id": 4, "ts": 5500, "k": "x"}]), END)
+    check_scenario(Scenario(query, moves))
+
+
 @pytest.mark.parametrize("other", ["count", "collect_list"])
 def test_aggregates_that_share_a_filter_evaluate_their_arguments_under_it(other: str) -> None:
     condition = Condition("a", ">=", 3)

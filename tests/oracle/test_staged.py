@@ -79,6 +79,9 @@ def spread_by_groups(draw_one: st.DrawFn) -> Query:
         query = replace(query, window=replace(query.window, partition_by=()))
     if query.aggregates:
         query = replace(query, aggregates=tuple(filter(_exact, query.aggregates)) or (Aggregate("count"),))
+    if query.emit == "every":
+        # Each shard has its own interval between updates.
+        query = replace(query, emit="update", every_us=0)
     return query
 
 

@@ -69,6 +69,7 @@ class SessionParts:
         """The watermark before the current micro-batch. Sessions that it has closed are gone."""
         self._panes = Panes(Content(self._merge, tuple(plan.key_names), c.SESSION_LAST, self._is_open), prefix)
         self._bounds = [*BOOKED, *plan.key_names]
+        self._carried: list[pa.RecordBatch] = []
         self._width_us = max(plan.gap_us // PANES_PER_GAP, min(plan.gap_us, SHORTEST_PANE_US))
 
     def append(self, parts: pa.RecordBatch) -> None:
@@ -79,7 +80,10 @@ class SessionParts:
         return self._lookup(self._panes.starts(), rows)
 
     def closed(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
-        """The sessions that a new watermark closes. Other parts that it reaches are carried on with their sessions."""
+        """The sessions that a new watermark closes. Other parts that it reaches are carried on with their sessions.
+
+        Those are appended by `close`: beside the parts that they were made of, they would count twice.
+        """
         for parts, others in self._reached(watermark_us):
             bounds = concat([parts.select(self._bounds), *others])
             assert bounds is not None
@@ -87,7 +91,7 @@ class SessionParts:
             own = Joined(parts, found.of_first(parts.num_rows))
             done = self._plan.closed_for(found.last, watermark_us)[own.found.groups.ids]
             if not done.all():
-                self.append(self.merged(own, ~done))
+                self._carried.append(self.merged(own, ~done))
             if done.any():
                 yield self.merged(own, done)
 
@@ -105,12 +109,15 @@ class SessionParts:
         return select(parts, ~self._plan.closed_for(int64s(parts, c.SESSION_LAST), watermark_us))
 
     def close(self, watermark_us: int | None) -> None:
-        """Forget the parts that the watermark has reached."""
+        """Forget the parts that the watermark has reached, after `closed`."""
         self.judged_us = watermark_us
         if watermark_us is not None:
             for pane in self._panes.starts():
                 if self._closes((pane + 1) * self._width_us - 1, watermark_us):
                     self._panes.drop(pane)
+        for parts in self._carried:
+            self.append(parts)
+        self._carried = []
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """All parts, those of a group at once."""
