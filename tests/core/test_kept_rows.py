@@ -154,7 +154,7 @@ def test_what_comes_out_at_once_is_bounded(sql: str, most: int, monkeypatch: pyt
     harness = Harness(sql, streams={"s": STREAM}, options=OPTIONS | {"eventtime.late_tolerance": "2h"}, now=0)
     rng, probe, entries = random.Random(3), Probe(), Entries({})
     harness._runner.graph.nodes[-1].operator = probe
-    for step in range(36):
+    for step in range(40):
         harness.push(rows_of(step, rng), at=step * SECOND)
         harness._runner.graph.save(entries)
     assert not probe.seen
