@@ -12,7 +12,9 @@ from windowpane.core import blob
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.panes import Panes
 from windowpane.core.rows import concat
-from windowpane.core.runs import ALL_HASHES, SMALL_ROWS, Content
+from windowpane.core.run_content import Content
+from windowpane.core.run_reading import ALL_HASHES
+from windowpane.core.runs import SMALL_ROWS
 from windowpane.core.segments import DIGEST
 from windowpane.core.state import EntryMap, Header, Times
 from windowpane.errors import StateError

@@ -15,7 +15,7 @@ from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, take
-from windowpane.core.runs import Content
+from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 
 Int64s = npt.NDArray[np.int64]

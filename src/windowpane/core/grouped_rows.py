@@ -10,7 +10,7 @@ import pyarrow as pa
 from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.runs import Content
+from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 
 _ALL = 0

@@ -14,7 +14,9 @@ from windowpane.core import blob
 from windowpane.core.hashing import UInt64s
 from windowpane.core.rescaling import Owned
 from windowpane.core.rows import take
-from windowpane.core.runs import ALL_HASHES, PIECE_ROWS, Choice, Content, Piece, Run, Runs, joined
+from windowpane.core.run_content import Choice, Content, joined
+from windowpane.core.run_reading import ALL_HASHES, Piece, Run
+from windowpane.core.runs import PIECE_ROWS, Runs
 from windowpane.core.segments import DIGEST
 from windowpane.core.state import StateEntries
 

@@ -16,7 +16,7 @@ from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import RowBuffer, concat, int64s, plain, select, take
-from windowpane.core.runs import Content, joined
+from windowpane.core.run_content import Content, joined
 from windowpane.core.state import StateEntries
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
 

@@ -23,7 +23,7 @@ from windowpane.core.operators.window_states import WindowStates
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import int64s, take
-from windowpane.core.runs import Content
+from windowpane.core.run_content import Content
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.ranges import arithmetic_runs
 

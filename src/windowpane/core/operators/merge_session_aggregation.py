@@ -25,7 +25,7 @@ from windowpane.core.operators.sessions import SessionPlan, fold_sessions
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.runs import Content, joined
+from windowpane.core.run_content import Content, joined
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.session import Segments
 

@@ -24,7 +24,7 @@ from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, select
-from windowpane.core.runs import Content
+from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 from windowpane.core.windows.session import Segments, merged_sessions
 
