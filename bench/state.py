@@ -109,7 +109,9 @@ def _on_flink(engine: str, case: str, groups: int, rows: int, folder: Path) -> F
 
 def main() -> None:
     given = _arguments()
-    sizes, console, found = [int(size) for size in given.groups.split(",")], Console(), list[Figure]()
+    # The table is too wide for 80 columns.
+    console = Console(width=max(Console().width, 120))
+    sizes, found = [int(size) for size in given.groups.split(",")], list[Figure]()
     for case in given.cases.split(","):
         for rows in (int(rows) for rows in given.rows.split(",")):
             for groups in sizes:
