@@ -75,6 +75,23 @@ class Accumulator(Protocol):
         """Results from states, one per row."""
 
 
+class OneStateAccumulator:
+    """Base of accumulators whose only state is the result so far: states are folded as rows are."""
+
+    def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
+        return [self.fold(inputs.args[0], groups)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return [self.fold(states[0], groups)]
+
+    def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
+        return Evaluated(states[0])
+
+    def fold(self, array: pa.Array, groups: Groups) -> pa.Array:
+        """The result for each group."""
+        raise NotImplementedError
+
+
 class RangedAccumulator(Accumulator, Protocol):
     """An accumulator that can also aggregate many overlapping ranges of ordered rows at once (sliding windows)."""
 

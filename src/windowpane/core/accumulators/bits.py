@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.base import Inputs, OneStateAccumulator
 from windowpane.core.accumulators.kernels.columns import Int64s, Values, physical, present_rows, to_arrow, validity
 from windowpane.core.accumulators.kernels.ranges import range_counts, reduce_ranges
 from windowpane.core.accumulators.types import is_integer, require
@@ -16,7 +16,7 @@ from windowpane.core.groups import Groups
 _NEUTRAL: dict[np.ufunc, int] = {np.bitwise_and: -1, np.bitwise_or: 0, np.bitwise_xor: 0}
 
 
-class BitsAccumulator:
+class BitsAccumulator(OneStateAccumulator):
     """Combines the bits of all values with one operator. The result has the type of the argument."""
 
     def __init__(self, type_: pa.DataType, operator: np.ufunc) -> None:
@@ -24,15 +24,6 @@ class BitsAccumulator:
         self.state_types: Sequence[pa.DataType] = (type_,)
         self.arrival_states: Sequence[int] = ()
         self._operator, self._neutral = operator, _NEUTRAL[operator]
-
-    def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
-        return [self._fold(inputs.args[0], groups)]
-
-    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        return [self._fold(states[0], groups)]
-
-    def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
-        return Evaluated(states[0])
 
     def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
         values, valid = physical(inputs.args[0]), validity(inputs.args[0])
@@ -44,7 +35,7 @@ class BitsAccumulator:
     def _reduce(self, values: Values, low: Int64s, high: Int64s) -> Values:
         return reduce_ranges(self._operator, values, low, high, self._neutral)
 
-    def _fold(self, array: pa.Array, groups: Groups) -> pa.Array:
+    def fold(self, array: pa.Array, groups: Groups) -> pa.Array:
         values, groups = present_rows(array, groups)
         result = np.full(groups.count, self._neutral, values.dtype)
         self._operator.at(result, groups.ids, values)

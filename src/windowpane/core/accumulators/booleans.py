@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.base import Inputs, OneStateAccumulator
 from windowpane.core.accumulators.kernels.columns import Bools, Int64s, physical, present_rows, to_arrow, validity
 from windowpane.core.accumulators.kernels.ranges import range_counts
 from windowpane.core.accumulators.types import is_boolean, require
 from windowpane.core.groups import Groups
 
 
-class BooleanAccumulator:
+class BooleanAccumulator(OneStateAccumulator):
     """One value equal to `decider` decides: True for bool_or, False for bool_and."""
 
     output_type = pa.bool_()
@@ -24,22 +24,13 @@ class BooleanAccumulator:
     def __init__(self, *, decider: bool) -> None:
         self._decider = decider
 
-    def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
-        return [self._fold(inputs.args[0], groups)]
-
-    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        return [self._fold(states[0], groups)]
-
-    def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
-        return Evaluated(states[0])
-
     def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
         flags, valid = physical(inputs.args[0]), validity(inputs.args[0])
         deciding = flags == self._decider
         decided = range_counts(deciding if valid is None else deciding & valid, low, high) > 0
         return [self._answer(decided, range_counts(valid, low, high) > 0)]
 
-    def _fold(self, array: pa.Array, groups: Groups) -> pa.Array:
+    def fold(self, array: pa.Array, groups: Groups) -> pa.Array:
         flags, groups = present_rows(array, groups)
         decided = np.zeros(groups.count, np.bool_)
         decided[groups.ids[flags == self._decider]] = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowpane.core.accumulators.base import Evaluated, Inputs
+from windowpane.core.accumulators.base import Inputs, OneStateAccumulator
 from windowpane.core.accumulators.kernels.columns import Int64s
 from windowpane.core.accumulators.kernels.ordering import extreme_of, order_keys
 from windowpane.core.accumulators.kernels.ranges import range_counts, reduce_ranges
@@ -15,7 +15,7 @@ from windowpane.core.accumulators.types import ORDERABLE, is_orderable, require
 from windowpane.core.groups import Groups
 
 
-class MinMaxAccumulator:
+class MinMaxAccumulator(OneStateAccumulator):
     """The largest or the smallest value."""
 
     def __init__(self, type_: pa.DataType, *, largest: bool) -> None:
@@ -24,15 +24,6 @@ class MinMaxAccumulator:
         self.arrival_states: Sequence[int] = ()
         self._largest = largest
 
-    def update(self, inputs: Inputs, groups: Groups) -> list[pa.Array]:
-        return [self._fold(inputs.args[0], groups)]
-
-    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        return [self._fold(states[0], groups)]
-
-    def evaluate(self, states: Sequence[pa.Array]) -> Evaluated:
-        return Evaluated(states[0])
-
     def over_ranges(self, inputs: Inputs, low: Int64s, high: Int64s) -> list[pa.Array]:
         order = order_keys(inputs.args[0])
         extreme = extreme_of(order.keys.dtype, largest=self._largest)
@@ -40,7 +31,7 @@ class MinMaxAccumulator:
         found = reduce_ranges(extreme.ufunc, keys.astype(order.keys.dtype, copy=False), low, high, extreme.start)
         return [order.restore(found, range_counts(order.valid, low, high) > 0)]
 
-    def _fold(self, array: pa.Array, groups: Groups) -> pa.Array:
+    def fold(self, array: pa.Array, groups: Groups) -> pa.Array:
         order = order_keys(array)
         keys = order.keys
         if order.valid is not None:
