@@ -15,7 +15,8 @@ from windowpane.core import runs as runs_module
 from windowpane.core.aggregation import Aggregator, Call
 from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
-from windowpane.core.run_content import Bools, Content, Int64s, joined
+from windowpane.core.rows import joined
+from windowpane.core.run_content import Bools, Content, Int64s
 from windowpane.core.state import EntryMap
 
 SCHEMA = pa.schema([("key", pa.int64()), ("n", pa.int64()), ("_ts", pa.int64()), ("_arrival", pa.int64())])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pytest
 from windowpane.core import blob
 from windowpane.core.metadata import decode_record, encode_record
 from windowpane.core.panes import Panes
-from windowpane.core.rows import concat
+from windowpane.core.rows import joined
 from windowpane.core.run_content import Content
 from windowpane.core.run_reading import ALL_HASHES
 from windowpane.core.runs import SMALL_ROWS
@@ -82,12 +82,6 @@ class Counting(EntryMap):
 
 def rows(*values: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": pa.array(values, pa.int64())})
-
-
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    whole = concat(batches)
-    assert whole is not None
-    return whole
 
 
 def taken_up(stored: Mapping[str, bytes]) -> tuple[Panes, Counting]:

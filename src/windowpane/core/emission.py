@@ -14,7 +14,7 @@ from windowpane.core.groups import group_rows
 from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, int64s, take
+from windowpane.core.rows import int64s, joined, take
 from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 
@@ -76,8 +76,7 @@ class EmissionLog:
         """The epoch of each (window, keys) that is emitted now. Epochs count from 1."""
         windows, fresh = int64s(emitted, c.WINDOW_KEY), self._once(emitted)
         hashes = hash_rows([emitted.column(name) for name in self._keys], emitted.num_rows)
-        whole = concat([*self._known(windows, hashes), fresh.add_column(0, c.WINDOW_KEY, pa.array(windows))])
-        assert whole is not None
+        whole = joined([*self._known(windows, hashes), fresh.add_column(0, c.WINDOW_KEY, pa.array(windows))])
         groups, _ = group_rows([whole.column(name) for name in (c.WINDOW_KEY, *self._keys)], whole.num_rows)
         epochs = np.zeros(groups.count, np.int64)
         np.add.at(epochs, groups.ids, int64s(whole, c.EPOCH))
@@ -119,8 +118,7 @@ class EmissionLog:
         return pa.RecordBatch.from_arrays([*rows.select(self._keys).columns, ones], [*self._keys, c.EPOCH])
 
     def _counted(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        whole = concat(batches)
-        assert whole is not None
+        whole = joined(batches)
         groups, first = group_rows([whole.column(name) for name in self._keys], whole.num_rows)
         epochs = np.zeros(groups.count, np.int64)
         np.add.at(epochs, groups.ids, int64s(whole, c.EPOCH))

@@ -13,8 +13,8 @@ import pyarrow as pa
 from windowpane.core import blob
 from windowpane.core.hashing import UInt64s
 from windowpane.core.rescaling import Owned
-from windowpane.core.rows import take
-from windowpane.core.run_content import Choice, Content, joined
+from windowpane.core.rows import joined, take
+from windowpane.core.run_content import Choice, Content
 from windowpane.core.run_reading import ALL_HASHES, Piece, Run
 from windowpane.core.runs import PIECE_ROWS, Runs
 from windowpane.core.segments import DIGEST

@@ -15,8 +15,8 @@ from windowpane.core.groups import group_rows
 from windowpane.core.hashing import hash_rows
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import RowBuffer, concat, int64s, plain, select, take
-from windowpane.core.run_content import Content, joined
+from windowpane.core.rows import RowBuffer, concat, int64s, joined, plain, select, take
+from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
@@ -138,8 +138,7 @@ class DecidedGroups:
 
 def is_among(rows: pa.RecordBatch, others: pa.RecordBatch, names: Sequence[str]) -> Bools:
     """Which rows agree with one of the others in the columns `names`."""
-    whole = concat([others.select(names), plain(rows.select(names))])
-    assert whole is not None
+    whole = joined([others.select(names), plain(rows.select(names))])
     groups, first = group_rows([whole.column(name) for name in names], whole.num_rows)
     found: Bools = (first < others.num_rows)[groups.ids[others.num_rows :]]
     return found

@@ -55,6 +55,13 @@ def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     return pa.concat_batches([plain(batch if batch.schema.names == names else batch.select(names)) for batch in found])
 
 
+def joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """As `concat`, of at least one batch."""
+    whole = concat(batches)
+    assert whole is not None
+    return whole
+
+
 def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of about CHUNK_ROWS."""
     gathered: list[pa.RecordBatch] = []
@@ -62,16 +69,10 @@ def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if batch.num_rows:
             gathered.append(batch)
         if sum(part.num_rows for part in gathered) >= CHUNK_ROWS:
-            yield _whole(gathered)
+            yield joined(gathered)
             gathered = []
     if gathered:
-        yield _whole(gathered)
-
-
-def _whole(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    whole = concat(batches)
-    assert whole is not None
-    return whole
+        yield joined(gathered)
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:

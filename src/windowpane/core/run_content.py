@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.narrowing import widen
-from windowpane.core.rows import concat, select
+from windowpane.core.rows import select
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -52,10 +52,3 @@ class Content:
                 times: Int64s = widen(rows.select([self.time])).column(0).to_numpy()
                 rows = select(rows, choice(times))
         return rows
-
-
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """For contents of which nothing is merged."""
-    whole = concat(batches)
-    assert whole is not None
-    return whole

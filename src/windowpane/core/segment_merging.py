@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.rows import concat, in_time_order, int64s
+from windowpane.core.rows import concat, in_time_order, int64s, joined
 
 if TYPE_CHECKING:
     from windowpane.core.segmented_rows import SegmentedRows
@@ -38,8 +38,7 @@ class Merge:
 def merge_small(kept: SegmentedRows, most: int) -> None:
     """Merge the last segments while the one before is not larger, up to `most` rows."""
     while (pair := _last_two(kept)) is not None and pair[0].count <= pair[1].count and _together(pair) <= most:
-        rows = concat(kept.part(segment) for segment in pair)
-        assert rows is not None
+        rows = joined(kept.part(segment) for segment in pair)
         for segment in pair:
             kept.remove(segment)
         kept.add(in_time_order(rows), pair[0].run)

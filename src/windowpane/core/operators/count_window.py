@@ -17,7 +17,7 @@ from windowpane.core.groups import Groups, group_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.rows import RowBuffer, concat, int64s, joined, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import Count
 from windowpane.core.windows.ranges import expand
@@ -161,13 +161,11 @@ class CountWindow(Operator):
 
     def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Rows of several runs, without those that are not needed if there are many."""
-        rows = concat(batches)
-        assert rows is not None
+        rows = joined(batches)
         return rows if rows.num_rows < runs.SMALL_ROWS else self._live(rows)
 
     def _merge_totals(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        rows = concat(batches)
-        assert rows is not None
+        rows = joined(batches)
         groups, first = self._groups(rows)
         totals = np.zeros(groups.count, np.int64)
         np.add.at(totals, groups.ids, int64s(rows, c.SEQUENCE))

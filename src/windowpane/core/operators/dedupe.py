@@ -16,8 +16,8 @@ from windowpane.core.hashing import distinct, hash_rows
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, int64s, plain, select
-from windowpane.core.run_content import Content, joined
+from windowpane.core.rows import concat, int64s, joined, plain, select
+from windowpane.core.run_content import Content
 from windowpane.core.side import Key
 from windowpane.core.state import StateEntries
 

@@ -24,8 +24,8 @@ from windowpane.core.operators.session_parts import BOOKED, Joined, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, fold_sessions
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, int64s, select, take
-from windowpane.core.run_content import Content, joined
+from windowpane.core.rows import concat, int64s, joined, select, take
+from windowpane.core.run_content import Content
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.session import Segments
 
@@ -108,8 +108,7 @@ class MergeSessionAggregation(Operator):
         """Side rows for those that are late, and parts for those that are not."""
         alone = self._each_alone(maybe_late)
         others = [part for part in (self._parts.of_groups(alone), fresh) if part is not None]
-        whole = concat([*others, alone])
-        assert whole is not None
+        whole = joined([*others, alone])
         found = self._parts.join(whole).found
         sessions = found.groups.ids[whole.num_rows - alone.num_rows :]
         late = self.plan.closed_for(found.last[sessions], self._parts.judged_us)
@@ -146,8 +145,7 @@ class MergeSessionAggregation(Operator):
 
     def _sessions_with(self, parts: pa.RecordBatch, changed: pa.RecordBatch) -> pa.RecordBatch:
         """The sessions of these parts that contain a changed one."""
-        both = concat([parts.select(changed.schema.names), changed])
-        assert both is not None
+        both = joined([parts.select(changed.schema.names), changed])
         found = self._parts.join(both).found
         has_changed = np.zeros(found.groups.count, bool)
         has_changed[found.groups.ids[parts.num_rows :]] = True

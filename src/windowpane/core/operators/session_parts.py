@@ -23,7 +23,7 @@ from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, int64s, select
+from windowpane.core.rows import concat, int64s, joined, select
 from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 from windowpane.core.windows.session import Segments, merged_sessions
@@ -85,8 +85,7 @@ class SessionParts:
         Those are appended by `close`: beside the parts that they were made of, they would count twice.
         """
         for parts, others in self._reached(watermark_us):
-            bounds = concat([parts.select(self._bounds), *others])
-            assert bounds is not None
+            bounds = joined([parts.select(self._bounds), *others])
             found = self.join(bounds).found
             own = Joined(parts, found.of_first(parts.num_rows))
             done = self._plan.closed_for(found.last, watermark_us)[own.found.groups.ids]
@@ -139,14 +138,14 @@ class SessionParts:
         start, last = int64s(parts, c.SESSION_START), int64s(parts, c.SESSION_LAST)
         return Joined(parts, merged_sessions(self._plan.grouped(parts)[0], start, last, self._plan.gap_us))
 
-    def merged(self, joined: Joined, chosen: Bools) -> pa.RecordBatch:
+    def merged(self, sessions: Joined, chosen: Bools) -> pa.RecordBatch:
         """One part for each session that has chosen parts, of these alone, with the bounds of the session."""
         rows = np.flatnonzero(chosen)
-        sessions, ids = np.unique(joined.found.groups.ids[rows], return_inverse=True)
-        parts, groups = select(joined.parts, chosen), Groups(ids, len(sessions))
+        numbers, ids = np.unique(sessions.found.groups.ids[rows], return_inverse=True)
+        parts, groups = select(sessions.parts, chosen), Groups(ids, len(numbers))
         epochs = np.zeros(groups.count, np.int64)
         np.maximum.at(epochs, ids, int64s(parts, c.EPOCH))
-        heads = [pa.array(column) for column in (joined.found.first[sessions], joined.found.last[sessions], epochs)]
+        heads = [pa.array(column) for column in (sessions.found.first[numbers], sessions.found.last[numbers], epochs)]
         member = pa.array(any_member(groups))
         heads += [parts.column(name).take(member) for name in self._plan.key_names]
         return self._aggregator.merge_groups(parts, groups, heads, BOOKED)
@@ -169,12 +168,11 @@ class SessionParts:
         return concat(part for pane in panes if (part := self._panes.lookup(pane, hashes)) is not None)
 
     def _merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        parts = concat(batches)
-        assert parts is not None
-        joined = self.join(parts)
-        if joined.found.groups.count == parts.num_rows:
+        parts = joined(batches)
+        sessions = self.join(parts)
+        if sessions.found.groups.count == parts.num_rows:
             return parts
-        return self.merged(joined, np.ones(parts.num_rows, bool))
+        return self.merged(sessions, np.ones(parts.num_rows, bool))
 
     def _is_open(self, last: Int64s) -> Bools:
         return ~self._plan.closed_for(last, self.judged_us)

@@ -19,7 +19,7 @@ from windowpane.core.operators.row_windows import window_rows, window_rows_schem
 from windowpane.core.operators.session_parts import BOOKED, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, any_member
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import RowBuffer, concat, int64s, select, take
+from windowpane.core.rows import RowBuffer, concat, int64s, joined, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows.session import Segments, merged_sessions
 
@@ -79,8 +79,8 @@ class SessionRowWindow(Operator):
     def on_end(self) -> Iterator[Frame]:
         yield from self._take_in()
         for parts in self._parts.all():
-            joined = self._parts.join(parts)
-            yield from self._emit(self._parts.merged(joined, np.ones(parts.num_rows, bool)))
+            whole = self._parts.merged(self._parts.join(parts), np.ones(parts.num_rows, bool))
+            yield from self._emit(whole)
         self._parts.clear()
         self._drop_closed()
         yield ControlSignal.END
@@ -127,10 +127,8 @@ class SessionRowWindow(Operator):
         behind = self.plan.closed_for(int64s(parts, c.SESSION_LAST), self._parts.judged_us)
         known = self._parts.of_groups(select(parts, behind)) if behind.any() else None
         if known is not None:
-            whole = concat([known, parts])
-            assert whole is not None
-            joined = self._parts.join(whole)
-            parts = self._parts.merged(joined, np.arange(whole.num_rows) >= known.num_rows)
+            whole = joined([known, parts])
+            parts = self._parts.merged(self._parts.join(whole), np.arange(whole.num_rows) >= known.num_rows)
         self._parts.append(parts)
         self._rows.append(rows)
 
@@ -168,8 +166,7 @@ class SessionRowWindow(Operator):
 
     def _merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Rows of several runs, without those of closed sessions if there are many."""
-        rows = concat(batches)
-        assert rows is not None
+        rows = joined(batches)
         if rows.num_rows < runs.SMALL_ROWS:
             return rows
         parts = self._parts.of_groups(rows)

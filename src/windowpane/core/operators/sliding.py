@@ -22,7 +22,7 @@ from windowpane.core.hashing import hash_rows
 from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.operators.triggers import SlidingOperator, Triggers, kept_columns
-from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.rows import concat, int64s, joined, select, take
 from windowpane.core.segmented_rows import in_one
 from windowpane.core.segments import Segment
 from windowpane.core.side import Key
@@ -217,8 +217,7 @@ def _together(
         return Groups(np.zeros(length, np.int64), 1), np.zeros(1, np.int64), np.zeros(triggers.num_rows, np.int64)
     begin = _place(rows, triggers)
     parts = [part for part in (rows, states, triggers if begin is None else None) if part is not None]
-    whole = concat(part.select(list(names)) for part in parts)
-    assert whole is not None
+    whole = joined(part.select(list(names)) for part in parts)
     groups, first = group_rows(whole.columns, whole.num_rows)
     of_triggers = groups.ids[length:] if begin is None else groups.ids[begin : begin + triggers.num_rows]
     return Groups(groups.ids[:length], groups.count), first, of_triggers

@@ -19,7 +19,7 @@ from windowpane.core.operators.count_window import grouped_holdings
 from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
 from windowpane.core.operators.state_splits import Splits, split_pairs, split_single
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import RowBuffer, concat, in_time_order, int64s, select, take
+from windowpane.core.rows import RowBuffer, in_time_order, int64s, joined, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import State
 
@@ -131,8 +131,7 @@ class StateWindow(Operator):
             yield from rows_of_ranges(rows.ordered, low, high)
             return
         before, of_groups = earlier
-        whole = concat([before, rows.ordered])
-        assert whole is not None
+        whole = joined([before, rows.ordered])
         order = np.argsort(np.concatenate([of_groups, rows.owner]), kind="stable")
         counts = np.bincount(of_groups, minlength=rows.groups.count)
         shift = np.cumsum(counts)
@@ -182,8 +181,7 @@ class StateWindow(Operator):
         """For each row, which of the heads has its partition, -1 if none has."""
         if not self._partition_by:
             return np.zeros(rows.num_rows, np.int64)
-        whole = concat(each.select(list(self._partition_by)) for each in (heads, rows))
-        assert whole is not None
+        whole = joined(each.select(list(self._partition_by)) for each in (heads, rows))
         ids = self._partitions(whole)[0].ids[heads.num_rows :]
         return np.where(ids < heads.num_rows, ids, -1)
 
@@ -202,14 +200,12 @@ class StateWindow(Operator):
 
     def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Rows of several runs, without those of closed windows if there are many."""
-        rows = concat(batches)
-        assert rows is not None
+        rows = joined(batches)
         return rows if rows.num_rows < runs.SMALL_ROWS else self._live(rows)
 
     def _merge_windows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Sums of each partition; nothing is left of windows that were opened and closed."""
-        rows = concat(batches)
-        assert rows is not None
+        rows = joined(batches)
         groups, first = self._partitions(rows)
         sums = {name: np.zeros(groups.count, np.int64) for name in (c.SEQUENCE, _COUNT)}
         for name, values in sums.items():

@@ -15,7 +15,7 @@ from windowpane.core.groups import group_rows
 from windowpane.core.hashing import hash_rows
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.panes import Panes
-from windowpane.core.rows import concat, int64s, select
+from windowpane.core.rows import concat, int64s, joined, select
 from windowpane.core.windows.two_stacks import TwoStacks
 
 Int64s = npt.NDArray[np.int64]
@@ -69,8 +69,7 @@ class WindowStates:
             starts = self._panes.starts()
             bounds = zip(*(bound.tolist() for bound in self._plan.windows.bounds(keys)), strict=True)
             parts = [self._stacks.query(low, high, self._pane, starts) for low, high in bounds]
-        whole = concat(part for window in parts for part in window)
-        assert whole is not None
+        whole = joined(part for window in parts for part in window)
         windows = np.repeat(np.arange(len(keys)), [sum(part.num_rows for part in window) for window in parts])
         if max(map(len, parts)) > 1:
             return self._merge_windows(whole, keys, windows)
@@ -121,8 +120,7 @@ class WindowStates:
 
 def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """The rows of `states` whose `names` occur in `chosen`."""
-    both = concat([chosen.select(names), states.select(names)])
-    assert both is not None
+    both = joined([chosen.select(names), states.select(names)])
     groups, _ = group_rows([both.column(name) for name in names], both.num_rows)
     wanted = np.zeros(groups.count, bool)
     wanted[groups.ids[: chosen.num_rows]] = True
