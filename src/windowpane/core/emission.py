@@ -12,9 +12,10 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
 from windowpane.core.hashing import UInt64s, hash_rows
+from windowpane.core.matching import summed
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import int64s, joined, take
+from windowpane.core.rows import int64s, joined
 from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 
@@ -118,11 +119,7 @@ class EmissionLog:
         return pa.RecordBatch.from_arrays([*rows.select(self._keys).columns, ones], [*self._keys, c.EPOCH])
 
     def _counted(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        whole = joined(batches)
-        groups, first = group_rows([whole.column(name) for name in self._keys], whole.num_rows)
-        epochs = np.zeros(groups.count, np.int64)
-        np.add.at(epochs, groups.ids, int64s(whole, c.EPOCH))
-        return take(whole, first).set_column(len(self._keys), c.EPOCH, pa.array(epochs))
+        return summed(batches, self._keys, [c.EPOCH])
 
 
 def _of_window(window: int, rows: pa.RecordBatch, count: int) -> pa.RecordBatch:

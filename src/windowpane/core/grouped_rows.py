@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from windowpane.core.hashing import hash_rows
+from windowpane.core import runs
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
+from windowpane.core.rows import joined
 from windowpane.core.run_content import Content
 from windowpane.core.state import StateEntries
 
@@ -27,8 +27,7 @@ class GroupedRows:
     def __init__(
         self, name: str, keys: Sequence[str], merge: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
     ) -> None:
-        self._keys = tuple(keys)
-        self._panes = Panes(Content(merge, self._keys), f"{name}.")
+        self._panes = Panes(Content(merge, tuple(keys)), f"{name}.")
 
     def append(self, rows: pa.RecordBatch) -> None:
         if rows.num_rows:
@@ -38,21 +37,14 @@ class GroupedRows:
         """The rows of all groups that occur in `rows`, and maybe of some others; None if there are none."""
         if not self._panes.starts() or not rows.num_rows:
             return None
-        hashes = np.unique(hash_rows([rows.column(name) for name in self._keys], rows.num_rows))
-        return self._panes.lookup(_ALL, hashes)
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Ranges of hashes, each of which has few rows."""
-        return self._panes.ranges(self._panes.starts())
-
-    def between(self, low: int, high: int) -> pa.RecordBatch | None:
-        """The rows of all groups whose hashes are in [low, high)."""
-        return self._panes.between(_ALL, low, high) if self._panes.starts() else None
+        return self._panes.lookup(_ALL, self._panes.hashes(rows))
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """All rows, those of a group at once."""
-        found = (self.between(low, high) for low, high in self.ranges())
-        return (rows for rows in found if rows is not None)
+        return self._panes.parts(self._panes.starts())
+
+    def measure(self) -> tuple[int, int]:
+        return self._panes.measure()
 
     def clear(self) -> None:
         self._panes.clear()
@@ -66,3 +58,9 @@ class GroupedRows:
     def divided(self) -> tuple[Divisible, ...]:
         """What shards have different rows of."""
         return (self._panes,)
+
+
+def thinned(live: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """A way to merge rows of several runs: if there are many, only those that `live` gives are kept."""
+    rows = joined(batches)
+    return rows if rows.num_rows < runs.SMALL_ROWS else live(rows)

@@ -22,6 +22,8 @@ from windowpane.core.state import StateEntries
 
 Int64s = npt.NDArray[np.int64]
 
+SHORTEST_US = 1_000_000
+"""Shorter panes of time would be too many, if rows may come late by much more than that."""
 _BATCH = "run"
 _UNSORTED = "-"
 
@@ -88,6 +90,17 @@ class Panes:
                 found = []
         if found:
             yield joined(found)
+
+    def measure(self, panes: Sequence[int] | None = None) -> tuple[int, int]:
+        """Rows of some panes, or of all, and their bytes in memory. Reads them, some at a time."""
+        rows, size = 0, 0
+        for part in self.parts(self.starts() if panes is None else panes):
+            rows, size = rows + part.num_rows, size + part.nbytes
+        return rows, size
+
+    def hashes(self, rows: pa.RecordBatch) -> UInt64s:
+        """For `lookup`: the hashes of the groups that occur in `rows`."""
+        return np.unique(self._content.hashes(rows))
 
     def lookup(self, pane: int, hashes: UInt64s) -> pa.RecordBatch | None:
         """The groups of a pane that have these hashes, which are sorted."""
@@ -183,3 +196,8 @@ class Panes:
 def _is_pane(name: str) -> bool:
     """Names of panes begin with a number. The header's name, and those with a prefix, do not."""
     return name[:1].isdigit() or name[:1] == "-"
+
+
+def pane_width_us(wanted_us: int, longest_us: int) -> int:
+    """The length of panes of time: as wanted, but at least a second, and at most `longest_us` if that is shorter."""
+    return max(wanted_us, min(longest_us, SHORTEST_US))

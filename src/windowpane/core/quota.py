@@ -13,6 +13,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.groups import group_rows
 from windowpane.core.hashing import hash_rows
+from windowpane.core.matching import matches
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import RowBuffer, concat, int64s, joined, plain, select, take
@@ -63,7 +64,7 @@ class GroupQuota:
         found = concat(self._found(heads))
         if found is None:
             return np.zeros(heads.num_rows, bool)
-        return is_among(heads, found, self._names)
+        return matches(heads, found, self._names) >= 0
 
     def _found(self, heads: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Remembered groups that may be among these."""
@@ -133,15 +134,7 @@ class DecidedGroups:
     def admit(self, pairs: pa.RecordBatch) -> Bools:
         """Whether each (window, keys) is among the admitted ones."""
         known = self._admitted.rows()
-        return np.zeros(pairs.num_rows, bool) if known is None else is_among(pairs, known, self._names)
-
-
-def is_among(rows: pa.RecordBatch, others: pa.RecordBatch, names: Sequence[str]) -> Bools:
-    """Which rows agree with one of the others in the columns `names`."""
-    whole = joined([others.select(names), plain(rows.select(names))])
-    groups, first = group_rows([whole.column(name) for name in names], whole.num_rows)
-    found: Bools = (first < others.num_rows)[groups.ids[others.num_rows :]]
-    return found
+        return np.zeros(pairs.num_rows, bool) if known is None else matches(pairs, known, self._names) >= 0
 
 
 def _rank_within(values: Int64s) -> Int64s:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -44,6 +44,19 @@ class Holding:
     """Bytes in memory."""
     start_us: int | None = None
     end_us: int | None = None
+
+
+class Measured(Protocol):
+    """State that can say how much it holds."""
+
+    def measure(self) -> tuple[int, int]:
+        """Rows, and their bytes in memory. Reads all of it, some at a time."""
+
+
+def holdings_of(kept: Mapping[str, Measured]) -> list[Holding]:
+    """What is kept, by its name."""
+    found = {name: state.measure() for name, state in kept.items()}
+    return [Holding(name, rows, size) for name, (rows, size) in found.items() if rows]
 
 
 class Operator:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core import runs
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
-from windowpane.core.grouped_rows import GroupedRows
+from windowpane.core.grouped_rows import GroupedRows, thinned
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.matching import matches, summed
+from windowpane.core.operators.base import Holding, Operator, holdings_of
 from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import RowBuffer, concat, int64s, joined, select, take
+from windowpane.core.rows import RowBuffer, concat, int64s, select, take
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import Count
 from windowpane.core.windows.ranges import expand
@@ -46,7 +47,7 @@ class CountWindow(Operator):
     def __init__(self, spec: Count, partition_by: Sequence[str]) -> None:
         super().__init__()
         self.spec, self._partition_by = spec, tuple(partition_by)
-        self._rows = GroupedRows(_ROWS, partition_by, self._merge_rows)
+        self._rows = GroupedRows(_ROWS, partition_by, partial(thinned, self._live))
         self._totals = GroupedRows(_TOTALS, partition_by, self._merge_totals)
         self._fresh, self._open = RowBuffer(), 0
 
@@ -109,11 +110,8 @@ class CountWindow(Operator):
         """How many rows each of some partitions has had."""
         known, totals = self._totals.of_groups(heads), np.zeros(heads.num_rows, np.int64)
         if known is not None:
-            parts = [each.select(list(self._partition_by)) for each in (heads, known)]
-            whole = concat(parts) if self._partition_by else None
-            ids = np.zeros(known.num_rows, np.int64) if whole is None else self._groups(whole)[0].ids[heads.num_rows :]
-            asked = ids < heads.num_rows
-            np.add.at(totals, ids[asked], int64s(known, c.SEQUENCE)[asked])
+            found = matches(known, heads, self._partition_by)
+            np.add.at(totals, found[found >= 0], int64s(known, c.SEQUENCE)[found >= 0])
         return totals
 
     def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -159,23 +157,14 @@ class CountWindow(Operator):
     def _groups(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
         return group_rows([rows.column(name) for name in self._partition_by], rows.num_rows)
 
-    def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Rows of several runs, without those that are not needed if there are many."""
-        rows = joined(batches)
-        return rows if rows.num_rows < runs.SMALL_ROWS else self._live(rows)
-
     def _merge_totals(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        rows = joined(batches)
-        groups, first = self._groups(rows)
-        totals = np.zeros(groups.count, np.int64)
-        np.add.at(totals, groups.ids, int64s(rows, c.SEQUENCE))
-        return take(rows, first).set_column(len(self._partition_by), c.SEQUENCE, pa.array(totals))
+        return summed(batches, self._partition_by, [c.SEQUENCE])
 
     def open_count(self) -> int:
         return self._open
 
     def holdings(self) -> list[Holding]:
-        return grouped_holdings({_ROWS: self._rows, _TOTALS: self._totals})
+        return holdings_of({_ROWS: self._rows, _TOTALS: self._totals})
 
     def header(self) -> Header:
         return Header.of(_Open(self._open))
@@ -204,13 +193,3 @@ class CountWindow(Operator):
 
     def on_taken_over(self) -> None:
         self._open = sum(int(self._open_of(int64s(part, c.SEQUENCE)).sum()) for part in self._totals.all())
-
-
-def grouped_holdings(kept: dict[str, GroupedRows]) -> list[Holding]:
-    """What is kept by group, by its name. Reads all of it."""
-    found = {name: list(rows.all()) for name, rows in kept.items()}
-    return [
-        Holding(name, sum(rows.num_rows for rows in batches), sum(rows.nbytes for rows in batches))
-        for name, batches in found.items()
-        if batches
-    ]

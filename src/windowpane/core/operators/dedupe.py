@@ -13,8 +13,8 @@ from windowpane.core import side
 from windowpane.core.frames import BatchEnd, Frame, Rows, SideRows
 from windowpane.core.groups import Groups, group_rows
 from windowpane.core.hashing import distinct, hash_rows
-from windowpane.core.operators.base import Holding, Operator
-from windowpane.core.panes import Panes
+from windowpane.core.operators.base import Holding, Operator, holdings_of
+from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, joined, plain, select
 from windowpane.core.run_content import Content
@@ -24,10 +24,7 @@ from windowpane.core.state import StateEntries
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-
 PANES_PER_HORIZON = 4
-SHORTEST_PANE_US = 1_000_000
-"""Panes are shorter only if the horizon is."""
 
 
 class Dedupe(Operator):
@@ -40,7 +37,7 @@ class Dedupe(Operator):
     def __init__(self, by: Sequence[str], within_us: int, *, slack_us: int = 0, keys: Sequence[Key] = ()) -> None:
         super().__init__()
         self._by, self._within_us, self._slack_us, self._keys = tuple(by), within_us, slack_us, tuple(keys)
-        self._width_us = max(within_us // PANES_PER_HORIZON, min(within_us, SHORTEST_PANE_US))
+        self._width_us = pane_width_us(within_us // PANES_PER_HORIZON, within_us)
         self._seen = Panes(Content(joined, self._by, c.EVENT_TIME, self._is_needed))
         """Keys and times by pane of time."""
         self._forgotten_us: int | None = None
@@ -118,10 +115,7 @@ class Dedupe(Operator):
         return [frame]
 
     def holdings(self) -> list[Holding]:
-        count, size = 0, 0
-        for part in self._seen.parts(self._seen.starts()):
-            count, size = count + part.num_rows, size + part.nbytes
-        return [Holding("seen", count, size)] if count else []
+        return holdings_of({"seen": self._seen})
 
     def save(self, entries: StateEntries) -> None:
         super().save(entries)

@@ -143,9 +143,7 @@ class MergeAggregation(Operator):
             what, (start, end) = "window", (int(bound[0]) for bound in self._windows.bounds(np.array([pane])))
         else:
             what, start, end = "pane", pane, self._windows.pane_end(pane)
-        count, size = 0, 0
-        for part in self._panes.parts([pane]):
-            count, size = count + part.num_rows, size + part.nbytes
+        count, size = self._panes.measure([pane])
         return Holding(what, count, size, start_us=start, end_us=end)
 
     def header(self) -> Header:

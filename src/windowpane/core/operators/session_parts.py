@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.groups import Groups
-from windowpane.core.hashing import UInt64s, hash_rows
 from windowpane.core.operators.sessions import LEADING, SessionPlan, any_member
-from windowpane.core.panes import Panes
+from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, int64s, joined, select
 from windowpane.core.run_content import Content
@@ -34,8 +33,6 @@ Bools = npt.NDArray[np.bool_]
 BOOKED = [*LEADING, c.EPOCH]
 """Leading columns of a part: bounds of the session as far as they are known, and emissions so far."""
 PANES_PER_GAP = 8
-SHORTEST_PANE_US = 1_000_000
-"""Panes are shorter only if the gap is."""
 COUNTED = 4096
 """Sessions are counted exactly if they have no more parts than this."""
 
@@ -70,7 +67,7 @@ class SessionParts:
         self._panes = Panes(Content(self._merge, tuple(plan.key_names), c.SESSION_LAST, self._is_open), prefix)
         self._bounds = [*BOOKED, *plan.key_names]
         self._carried: list[pa.RecordBatch] = []
-        self._width_us = max(plan.gap_us // PANES_PER_GAP, min(plan.gap_us, SHORTEST_PANE_US))
+        self._width_us = pane_width_us(plan.gap_us // PANES_PER_GAP, plan.gap_us)
 
     def append(self, parts: pa.RecordBatch) -> None:
         self._panes.append_by(int64s(parts, c.SESSION_LAST) // self._width_us, parts)
@@ -100,7 +97,7 @@ class SessionParts:
         ending = [pane for pane in starts if self._closes(pane * self._width_us, watermark_us)]
         going_on = [pane for pane in starts if not self._closes((pane + 1) * self._width_us - 1, watermark_us)]
         for parts in self._panes.parts(ending, lambda last: self._plan.closed_for(last, watermark_us)):
-            hashes = self._hashes(parts)
+            hashes = self._panes.hashes(parts)
             others = [other for pane in going_on for other in self._panes.found(pane, hashes, self._bounds)]
             yield parts, [self._unreached(other, watermark_us) for other in others]
 
@@ -160,11 +157,8 @@ class SessionParts:
         """What shards have different rows of."""
         return (self._panes,)
 
-    def _hashes(self, rows: pa.RecordBatch) -> UInt64s:
-        return np.unique(hash_rows([rows.column(name) for name in self._plan.key_names], rows.num_rows))
-
     def _lookup(self, panes: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        hashes = self._hashes(rows)
+        hashes = self._panes.hashes(rows)
         return concat(part for pane in panes if (part := self._panes.lookup(pane, hashes)) is not None)
 
     def _merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core import runs, side
+from windowpane.core import side
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRows
-from windowpane.core.grouped_rows import GroupedRows
+from windowpane.core.grouped_rows import GroupedRows, thinned
 from windowpane.core.groups import Groups
-from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.base import Holding, Operator, holdings_of
 from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.operators.session_parts import BOOKED, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, any_member
@@ -58,7 +59,7 @@ class SessionRowWindow(Operator):
         super().__init__()
         self.plan, self._fresh = plan, RowBuffer()
         self._parts = SessionParts(plan, _Bounds(plan.key_names), "parts.")
-        self._rows = GroupedRows("rows", plan.key_names, self._merge)
+        self._rows = GroupedRows("rows", plan.key_names, partial(thinned, self._live))
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         return window_rows_schema(given)
@@ -164,11 +165,8 @@ class SessionRowWindow(Operator):
         inside = (found >= 0) & (owner[found] == owner[count:]) & (ts <= int64s(sessions, c.SESSION_LAST)[found])
         return np.where(inside, found, -1)
 
-    def _merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Rows of several runs, without those of closed sessions if there are many."""
-        rows = joined(batches)
-        if rows.num_rows < runs.SMALL_ROWS:
-            return rows
+    def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Without rows of closed sessions."""
         parts = self._parts.of_groups(rows)
         if parts is None:
             return rows.slice(0, 0)
@@ -184,8 +182,7 @@ class SessionRowWindow(Operator):
         return self._parts.count()
 
     def holdings(self) -> list[Holding]:
-        found = [rows for rows in self._rows.all() if rows.num_rows]
-        return [Holding("rows", sum(rows.num_rows for rows in found), sum(rows.nbytes for rows in found))] * bool(found)
+        return holdings_of({"rows": self._rows})
 
     def header(self) -> Header:
         return Header.of(_Judged(self._parts.judged_us))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core import runs
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows
-from windowpane.core.grouped_rows import GroupedRows
+from windowpane.core.grouped_rows import GroupedRows, thinned
 from windowpane.core.groups import Groups, group_rows
-from windowpane.core.operators.base import Holding, Operator
-from windowpane.core.operators.count_window import grouped_holdings
+from windowpane.core.matching import matches, summed
+from windowpane.core.operators.base import Holding, Operator, holdings_of
 from windowpane.core.operators.row_windows import rows_of_ranges, rows_of_ranges_schema
 from windowpane.core.operators.state_splits import Splits, split_pairs, split_single
 from windowpane.core.rescaling import Divisible
@@ -74,7 +74,7 @@ class StateWindow(Operator):
     def __init__(self, spec: State, partition_by: Sequence[str]) -> None:
         super().__init__()
         self.spec, self._partition_by = spec, tuple(partition_by)
-        self._rows = GroupedRows(_ROWS, partition_by, self._merge_rows)
+        self._rows = GroupedRows(_ROWS, partition_by, partial(thinned, self._live))
         self._windows = GroupedRows(_OPEN, partition_by, self._merge_windows)
         self._fresh, self._opened, self._open = RowBuffer(), 0, 0
 
@@ -144,7 +144,7 @@ class StateWindow(Operator):
         if known is None:
             return None
         rows = in_time_order(self._live(known))
-        found = self._same(heads, rows)
+        found = matches(rows, heads, self._partition_by)
         return select(rows, found >= 0).drop_columns([c.SEQUENCE]), ids[found[found >= 0]]
 
     def _keep(self, rows: _Fresh, splits: Splits, number: Int64s) -> None:
@@ -172,18 +172,10 @@ class StateWindow(Operator):
         """The number of the open window of each partition, -1 if it has none."""
         number, known = np.full(heads.num_rows, -1), self._windows.of_groups(heads)
         if known is not None:
-            found = self._same(heads, known)
+            found = matches(known, heads, self._partition_by)
             is_open = (found >= 0) & (int64s(known, _COUNT) > 0)
             number[found[is_open]] = int64s(known, c.SEQUENCE)[is_open]
         return number
-
-    def _same(self, heads: pa.RecordBatch, rows: pa.RecordBatch) -> Int64s:
-        """For each row, which of the heads has its partition, -1 if none has."""
-        if not self._partition_by:
-            return np.zeros(rows.num_rows, np.int64)
-        whole = joined(each.select(list(self._partition_by)) for each in (heads, rows))
-        ids = self._partitions(whole)[0].ids[heads.num_rows :]
-        return np.where(ids < heads.num_rows, ids, -1)
 
     def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Without rows of closed windows."""
@@ -198,29 +190,16 @@ class StateWindow(Operator):
         groups, _ = self._partitions(rows)
         return take(rows, groups.order), groups
 
-    def _merge_rows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Rows of several runs, without those of closed windows if there are many."""
-        rows = joined(batches)
-        return rows if rows.num_rows < runs.SMALL_ROWS else self._live(rows)
-
     def _merge_windows(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Sums of each partition; nothing is left of windows that were opened and closed."""
-        rows = joined(batches)
-        groups, first = self._partitions(rows)
-        sums = {name: np.zeros(groups.count, np.int64) for name in (c.SEQUENCE, _COUNT)}
-        for name, values in sums.items():
-            np.add.at(values, groups.ids, int64s(rows, name))
-        merged = take(rows.select(list(self._partition_by)), first) if self._partition_by else None
-        columns = [] if merged is None else merged.columns
-        names = [*self._partition_by, *sums]
-        whole = pa.RecordBatch.from_arrays([*columns, *map(pa.array, sums.values())], names)
-        return select(whole, (sums[c.SEQUENCE] != 0) | (sums[_COUNT] != 0))
+        sums = summed(batches, self._partition_by, [c.SEQUENCE, _COUNT])
+        return select(sums, (int64s(sums, c.SEQUENCE) != 0) | (int64s(sums, _COUNT) != 0))
 
     def open_count(self) -> int:
         return self._open
 
     def holdings(self) -> list[Holding]:
-        return grouped_holdings({_ROWS: self._rows, _OPEN: self._windows})
+        return holdings_of({_ROWS: self._rows, _OPEN: self._windows})
 
     def header(self) -> Header:
         return Header.of(_Numbers(self._opened, self._open))

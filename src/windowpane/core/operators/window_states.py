@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.groups import group_rows
-from windowpane.core.hashing import hash_rows
+from windowpane.core.matching import matches
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.panes import Panes
 from windowpane.core.rows import concat, int64s, joined, select
@@ -51,15 +51,15 @@ class WindowStates:
         names = [c.WINDOW_KEY, *self._plan.key_names]
         panes = self._panes_of(keys)
         if sum(map(self._panes.rows, panes)) <= PARCEL_ROWS:
-            return _semi_join(self.whole(keys), wanted, names)
-        hashes = np.unique(hash_rows([wanted.column(name) for name in self._plan.key_names], wanted.num_rows))
+            return _chosen(self.whole(keys), wanted, names)
+        hashes = self._panes.hashes(wanted)
         parts = [
             self._named(key, [self._panes.lookup(pane, hashes) for pane in of_window])
             for key, of_window in zip(keys.tolist(), panes, strict=True)
         ]
         found = concat(part for part in parts if part.num_rows)
         assert found is not None, "groups are wanted that have changed"
-        return _semi_join(found, wanted, names)
+        return _chosen(found, wanted, names)
 
     def whole(self, keys: Int64s) -> pa.RecordBatch:
         """All states of these windows, whose keys are sorted."""
@@ -118,10 +118,5 @@ class WindowStates:
         return self._aggregator.merge_groups(parts, groups, heads, [c.WINDOW_KEY])
 
 
-def _semi_join(states: pa.RecordBatch, chosen: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """The rows of `states` whose `names` occur in `chosen`."""
-    both = joined([chosen.select(names), states.select(names)])
-    groups, _ = group_rows([both.column(name) for name in names], both.num_rows)
-    wanted = np.zeros(groups.count, bool)
-    wanted[groups.ids[: chosen.num_rows]] = True
-    return select(states, wanted[groups.ids[chosen.num_rows :]])
+def _chosen(states: pa.RecordBatch, wanted: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    return select(states, matches(states, wanted, names) >= 0)
