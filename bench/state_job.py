@@ -8,17 +8,16 @@ all processes, and the most memory of a Python worker, without what is mapped fr
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from bench.closing import Peaks
 from bench.discard import Discard
-from bench.nexmark.processes import descendants
+from bench.memory import descendants
 from bench.state_cases import CASES, SCHEMA, pipeline
 from windowpane.config import SparkSettings
 from windowpane.runtime import Pipeline
@@ -32,37 +31,11 @@ CONFIG = {
 }
 
 
-class WorkerMemory:
-    """The most private memory of any Python worker, looked at now and then."""
-
-    def __init__(self) -> None:
-        self.peak_mb = 0.0
-        self._own = os.getpid()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        while True:
-            for pid in descendants(self._own)[1:]:
-                self.peak_mb = max(self.peak_mb, _private_mb(pid))
-            time.sleep(0.25)
-
-
-def _private_mb(pid: int) -> float:
-    """RssAnon of a Python process; 0 for others."""
-    try:
-        if "java" in str(Path(f"/proc/{pid}/exe").readlink()):
-            return 0.0
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon:")), 0.0)
-
-
 def _written() -> int:
     total = 0
-    for pid in descendants(os.getpid()):
+    for process in (Path("/proc/self"), *descendants()):
         try:
-            lines = Path(f"/proc/{pid}/io").read_text(encoding="utf-8").splitlines()
+            lines = (process / "io").read_text(encoding="utf-8").splitlines()
         except OSError:
             continue
         total += next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
@@ -86,14 +59,15 @@ def main() -> None:
     spark = create_session(SparkSettings(master="local[2]", config=CONFIG), 2)
     if task["engine"] == "spark":
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    memory, began, before = WorkerMemory(), time.monotonic(), _written()
-    query = _start(spark, task)
-    while not query.recentProgress and query.isActive:
-        time.sleep(0.01)
-    first = time.monotonic() - began
-    query.awaitTermination()
+    with Peaks().watching() as peaks:
+        began, before = time.monotonic(), _written()
+        query = _start(spark, task)
+        while not query.recentProgress and query.isActive:
+            time.sleep(0.01)
+        first = time.monotonic() - began
+        query.awaitTermination()
     took = [each["durationMs"]["triggerExecution"] / 1000 for each in query.recentProgress if each["numInputRows"]]
-    answer = {"seconds": took, "first": first, "written": _written() - before, "worker_mb": memory.peak_mb}
+    answer = {"seconds": took, "first": first, "written": _written() - before, "worker_mb": peaks.worker}
     Path(task["answer"]).write_text(json.dumps(answer), encoding="utf-8")
 
 
