@@ -78,6 +78,10 @@ ROWS = ((1, 5), (3, 120), (6, 40), (11, 7), (12, 130), (19, 50), (21, 3), (33, 6
 KINDS = {
     "tumbling": ("tumblingwindow('ss', 10)", "Every row is in exactly one window."),
     "hopping": ("hoppingwindow('ss', 10, 5)", "Size 10 s, a new window every 5 s: every row is in two windows."),
+    "cumulate": (
+        "cumulatewindow('ss', 5, 20)",
+        "Windows of one start, each 5 s longer than the one before, up to 20 s.",
+    ),
     "session": ("sessionwindow('ss', 5)", "A session ends when no row arrives for 5 s."),
     "sliding": ("slidingwindow('ss', 10)", "Every row looks back 10 s, both ends included."),
     "count": ("countwindow(4, 2)", "Four rows per window, a new window every two rows."),
@@ -114,7 +118,7 @@ def row_kind(kind: str, v: int) -> str:
 def window_picture(kind: str) -> str:
     call, caption = KINDS[kind]
     spans = windows_of(call.replace("&gt;", ">").replace("&lt;", "<"))
-    half_open = kind in {"tumbling", "hopping", "session"}
+    half_open = kind in {"tumbling", "hopping", "cumulate", "session"}
     where = lanes(spans, 0 if half_open else 1)
     axis = 62 + LANE * (max(where) + 1) + (34 if kind == "state" else 24)
     parts = [text(20, 28, call, "strong"), text(20, 48, caption, "small")]

@@ -49,6 +49,35 @@ class Aligned:
     slide_us: int | None = None
     offset_us: int = 0
 
+    def windows(self, ts: int) -> list[tuple[int, int]]:
+        """Every window that contains the instant, the one that ends last at the end."""
+        slide = self.slide_us or self.size_us
+        oldest, newest = (ts - self.size_us - self.offset_us) // slide, (ts - self.offset_us) // slide
+        starts = [number * slide + self.offset_us for number in range(oldest, newest + 1)]
+        return [(start, start + self.size_us) for start in starts if start <= ts < start + self.size_us]
+
+
+@dataclass(frozen=True)
+class Cumulated:
+    step_us: int
+    steps: int
+    """How many steps the longest window has."""
+    offset_us: int = 0
+
+    @property
+    def size_us(self) -> int:
+        return self.step_us * self.steps
+
+    def windows(self, ts: int) -> list[tuple[int, int]]:
+        """As `Aligned.windows`."""
+        start = (ts - self.offset_us) // self.size_us * self.size_us + self.offset_us
+        ends = [start + number * self.step_us for number in range(1, self.steps + 1)]
+        return [(start, end) for end in ends if ts < end]
+
+
+TimeWindow: TypeAlias = Aligned | Cumulated
+"""Windows that follow from time alone."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -84,7 +113,7 @@ class Plain:
     """No window: rows come out as they are released."""
 
 
-Window: TypeAlias = Aligned | Session | Sliding | Counted | Stated | Plain
+Window: TypeAlias = TimeWindow | Session | Sliding | Counted | Stated | Plain
 
 
 @dataclass(frozen=True)
@@ -147,7 +176,7 @@ class Query:
     @property
     def releases_in_order(self) -> bool:
         """Windows over rows in their order, and plain rows, get them in event-time order."""
-        return not isinstance(self.window, Aligned | Session)
+        return not isinstance(self.window, TimeWindow | Session)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,6 +224,11 @@ def _window_sql(window: Window) -> tuple[str, str]:
             return f"tumblingwindow('ms', {size // 1000})", ""
         case Aligned(size, int(slide)):
             return f"hoppingwindow('ms', {size // 1000}, {slide // 1000})", ""
+        case Cumulated(step, steps, offset) if offset:
+            sizes = f"STEP '{step // 1000}ms', SIZE '{step * steps // 1000}ms'"
+            return "", f"WINDOW CUMULATE ({sizes}, OFFSET '{offset // 1000}ms')"
+        case Cumulated(step, steps):
+            return f"cumulatewindow('ms', {step // 1000}, {step * steps // 1000})", ""
         case Session(gap):
             return f"sessionwindow('ms', {gap // 1000})", ""
         case Sliding(lookback, lookahead, partition, when):

@@ -18,11 +18,13 @@ from tests.oracle.spec import (
     Aligned,
     Condition,
     Counted,
+    Cumulated,
     Plain,
     Query,
     Session,
     Sliding,
     Stated,
+    TimeWindow,
     Unreadable,
     Window,
 )
@@ -37,16 +39,16 @@ conditions = st.builds(
 some_condition = st.sampled_from([False, False, False, True]).flatmap(lambda drawn: conditions if drawn else st.none())
 partitions = st.sampled_from([(), ("k",), ("n",), ("k", "x")])
 
-aligned = st.builds(
-    Aligned, widths, st.none() | widths, st.sampled_from([0, 0, 1, -2, 5]).map(lambda ms: ms * MS)
-)  # fmt: skip
+offsets = st.sampled_from([0, 0, 1, -2, 5]).map(lambda ms: ms * MS)
+aligned = st.builds(Aligned, widths, st.none() | widths, offsets)
+cumulated = st.builds(Cumulated, widths, st.integers(1, 4), offsets)
 sessions = st.builds(Session, widths)
 sliding = st.builds(Sliding, widths, st.none() | st.integers(0, 4).map(lambda ms: ms * MS), partitions, some_condition)
 counted = st.builds(Counted, st.integers(1, 4), st.integers(1, 5), partitions)
 plain = st.just(Plain())
 stated = st.builds(Stated, conditions, some_condition, partitions)
 
-windows_with_bounds = st.one_of(aligned, sessions, sliding, counted, stated)
+windows_with_bounds = st.one_of(aligned, cumulated, sessions, sliding, counted, stated)
 any_window = st.one_of(windows_with_bounds, plain)
 
 _FUNCTIONS = [
@@ -100,7 +102,7 @@ def timings(draw: st.DrawFn, window: Window) -> dict[str, Any]:
         settings["max_future_skew_us"] = draw(st.sampled_from([0, 2, 10])) * MS
     if draw(st.integers(0, 3)) == 0:
         settings["idle_timeout_us"] = draw(st.sampled_from([1, 5])) * MS
-    if isinstance(window, Aligned | Session):
+    if isinstance(window, TimeWindow | Session):
         settings["row_rule"] = draw(st.sampled_from([False, False, True]))
         if not settings["row_rule"]:
             settings["lateness_us"] = draw(st.sampled_from([0, 0, 1, 4])) * MS
@@ -111,10 +113,10 @@ def timings(draw: st.DrawFn, window: Window) -> dict[str, Any]:
 def limits(draw: st.DrawFn, window: Window, grouping: dict[str, Any]) -> dict[str, Any]:
     """Emission, dedupe and quota, where they have a meaning."""
     settings: dict[str, Any] = {}
-    if grouping and isinstance(window, Aligned | Session):
+    if grouping and isinstance(window, TimeWindow | Session):
         settings["emit"] = draw(st.sampled_from(["close", "close", "update", "every"]))
         settings["every_us"] = 3 * MS if settings["emit"] == "every" else 0
-    if isinstance(window, Aligned) and grouping.get("keys"):
+    if isinstance(window, TimeWindow) and grouping.get("keys"):
         settings["max_groups"] = draw(st.sampled_from([None, None, 1, 2]))
     if draw(st.integers(0, 4)) == 0:
         settings["dedupe_by"] = draw(st.sampled_from([("a",), ("k", "x")]))

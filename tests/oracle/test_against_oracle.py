@@ -15,6 +15,12 @@ def test_tumbling_and_hopping(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
+@search(8)
+@given(draw.scenarios(draw.queries(draw.cumulated)))
+def test_cumulating(scenario: Scenario) -> None:
+    check_scenario(scenario)
+
+
 @search(10)
 @given(draw.scenarios(draw.queries(draw.sessions)))
 def test_sessions(scenario: Scenario) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import strategies as draw
 from tests.oracle.running import Move, Run, Scenario, push, results_of
-from tests.oracle.spec import Aggregate, Aligned, Query, Sliding, settings_of, sql_of
+from tests.oracle.spec import Aggregate, Query, Sliding, TimeWindow, settings_of, sql_of
 from tests.search import search
 from tests.spark.staged import Layout, rescale, staged
 
@@ -89,7 +89,7 @@ def spread_by_groups(draw_one: st.DrawFn) -> Query:
 def shuffled_again(draw_one: st.DrawFn) -> Query:
     """Dedupe by columns that the groups lack, a quota, or both. Exact aggregates only."""
     query = draw_one(spread_by_groups())
-    limited = isinstance(query.window, Aligned) and bool(query.keys)
+    limited = isinstance(query.window, TimeWindow) and bool(query.keys)
     if not limited or draw_one(st.booleans()):
         by = draw_one(st.sampled_from(["a", "b n", "x"]))
         query = replace(query, dedupe_by=tuple(by.split()), dedupe_within_us=5000)

@@ -1,12 +1,12 @@
-"""Tumbling, hopping and session windows by brute force: every row is kept, and looked at again each time."""
+"""Windows of time and session windows by brute force: every row is kept, and looked at again each time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.oracle.rows import Emission, Row, by_group, in_order
-from tests.oracle.spec import Aligned, Query, Session
+from tests.oracle.spec import Query, Session, TimeWindow
 
 LATE_WINDOW = "allowed_lateness_exceeded"
 
@@ -24,77 +24,74 @@ class Updates:
         return self.query.emit == "update"
 
 
+Bounds: TypeAlias = tuple[int, int]
+
+
 @dataclass
 class AlignedWindows:
-    """Tumbling and hopping: a row is in every window that contains it and is still open."""
+    """Windows that follow from time alone: a row is in every one that contains it and is still open."""
 
     query: Query
-    spec: Aligned
-    members: dict[int, list[Row]] = field(default_factory=dict)
-    emitted: set[int] = field(default_factory=set)
-    epochs: dict[tuple[int, Any], int] = field(default_factory=dict)
-    changed: set[tuple[int, Any]] = field(default_factory=set)
+    spec: TimeWindow
+    members: dict[Bounds, list[Row]] = field(default_factory=dict)
+    emitted: set[Bounds] = field(default_factory=set)
+    epochs: dict[tuple[Bounds, Any], int] = field(default_factory=dict)
+    changed: set[tuple[Bounds, Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.updates = Updates(self.query)
 
-    def starts(self, ts: int) -> list[int]:
-        slide, offset = self.spec.slide_us or self.spec.size_us, self.spec.offset_us
-        oldest, newest = (ts - self.spec.size_us - offset) // slide, (ts - offset) // slide
-        candidates = [number * slide + offset for number in range(oldest, newest + 1)]
-        return [start for start in candidates if start <= ts < start + self.spec.size_us]
-
-    def closed(self, start: int, watermark: int | None) -> bool:
-        return watermark is not None and watermark >= start + self.spec.size_us + self.query.lateness_us
+    def closed(self, window: Bounds, watermark: int | None) -> bool:
+        return watermark is not None and watermark >= window[1] + self.query.lateness_us
 
     def take(self, rows: list[Row], before: int | None) -> None:
         for row in rows:
-            starts = self.starts(row.ts)
-            still_open = [start for start in starts if not self.closed(start, before)]
-            if not starts:
+            windows = self.spec.windows(row.ts)
+            still_open = [window for window in windows if not self.closed(window, before)]
+            if not windows:
                 row.settle("no_window")
             elif not still_open:
-                row.settle("late", LATE_WINDOW, (starts[-1], starts[-1] + self.spec.size_us))
+                row.settle("late", LATE_WINDOW, windows[-1])
             else:
                 self.place(row, still_open)
 
-    def place(self, row: Row, starts: list[int]) -> None:
+    def place(self, row: Row, windows: list[Bounds]) -> None:
         """Into the windows that have room for its group; evicted when none has."""
         group = row.group(self.query.keys)
-        roomy = [start for start in starts if self.has_room(start, group)]
-        for start in roomy:
-            self.members.setdefault(start, []).append(row)
-            self.changed.add((start, group))
+        roomy = [window for window in windows if self.has_room(window, group)]
+        for window in roomy:
+            self.members.setdefault(window, []).append(row)
+            self.changed.add((window, group))
         if roomy:
             row.settle("aggregated")
         else:
             row.settle("evicted", "max_groups")
 
-    def has_room(self, start: int, group: Any) -> bool:
-        there = {row.group(self.query.keys) for row in self.members.get(start, [])}
+    def has_room(self, window: Bounds, group: Any) -> bool:
+        there = {row.group(self.query.keys) for row in self.members.get(window, [])}
         return self.query.max_groups is None or group in there or len(there) < self.query.max_groups
 
     def emit(self, after: int | None, clock: int, *, end: bool) -> list[Emission]:
         found = []
-        for start in sorted(set(self.members) - self.emitted):
-            if end or self.closed(start, after):
-                self.emitted.add(start)
-                found += [self.emission(start, group, final=True) for group in self.groups(start)]
-        self.changed = {(start, group) for start, group in self.changed if start not in self.emitted}
+        for window in sorted(set(self.members) - self.emitted):
+            if end or self.closed(window, after):
+                self.emitted.add(window)
+                found += [self.emission(window, group, final=True) for group in self.groups(window)]
+        self.changed = {(window, group) for window, group in self.changed if window not in self.emitted}
         if self.changed and not end and self.updates.due(clock):
             self.updates.last = clock
-            found += [self.emission(start, group, final=False) for start, group in self.changed]
+            found += [self.emission(window, group, final=False) for window, group in self.changed]
             self.changed = set()
         return found
 
-    def groups(self, start: int) -> list[Any]:
+    def groups(self, window: Bounds) -> list[Any]:
         """Asked for the rows themselves, a window is one group."""
-        return list(by_group(self.members[start], self.query.keys))
+        return list(by_group(self.members[window], self.query.keys))
 
-    def emission(self, start: int, group: Any, *, final: bool) -> Emission:
-        epoch = self.epochs[start, group] = self.epochs.get((start, group), 0) + 1
-        rows = by_group(self.members[start], self.query.keys)[group]
-        return Emission(start, start + self.spec.size_us, rows, epoch, final)
+    def emission(self, window: Bounds, group: Any, *, final: bool) -> Emission:
+        epoch = self.epochs[window, group] = self.epochs.get((window, group), 0) + 1
+        rows = by_group(self.members[window], self.query.keys)[group]
+        return Emission(*window, rows, epoch, final)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`cumulatewindow('ss', size, step)`: windows of one start that grow by a step up to a size, as Flink's CUMULATE."""
+"""`alternatingwindow('ss', work, pause)`: windows that follow each other without gaps, of two lengths in turn."""
 
 from __future__ import annotations
 
@@ -12,69 +12,62 @@ from windowpane.time import format_duration
 
 
 @dataclass(frozen=True)
-class Cumulate(AlignedSpec):
-    """[start, start + n * step) for n = 1 up to size / step; start is a multiple of size."""
+class Alternating(AlignedSpec):
+    """[start, start + work) and [start + work, start + work + pause); start is a multiple of both together."""
 
-    size_us: int
-    step_us: int
+    work_us: int
+    pause_us: int
 
-    kind = "cumulate"
-    parts = (Part("SIZE", "size_us", "1 HOUR"), Part("STEP", "step_us", "10 MINUTES", label="step"))
+    kind = "alternating"
+    parts = (Part("WORK", "work_us", "8 HOURS"), Part("PAUSE", "pause_us", "16 HOURS", label="pause"))
 
-    def windows(self) -> CumulateWindows:
-        return CumulateWindows(self.size_us, self.step_us)
+    def windows(self) -> AlternatingWindows:
+        return AlternatingWindows(self.work_us, self.pause_us)
 
     def longest_us(self) -> int:
-        return self.size_us
-
-    def overlapping(self) -> bool:
-        return True
-
-    def pane_us(self) -> int:
-        return self.step_us
+        return max(self.work_us, self.pause_us)
 
     def words(self) -> str:
-        return f"cumulating, up to {format_duration(self.size_us)}, a longer one every {format_duration(self.step_us)}"
+        return f"alternating, {format_duration(self.work_us)} and {format_duration(self.pause_us)}"
 
 
 @dataclass(frozen=True)
-class CumulateWindows:
-    """A window's key is its end, a multiple of the step: no two windows end at the same time."""
+class AlternatingWindows:
+    """A window's key is its start. Windows of work have even numbers."""
 
-    size_us: int
-    step_us: int
+    work_us: int
+    pause_us: int
     has_gaps = False
-    whole_panes = False
+    whole_panes = True
 
     @property
     def key_step(self) -> int:
-        return self.step_us
+        return self.work_us
 
     def pane_number(self, ts: Int64s) -> Int64s:
-        return ts // self.step_us
+        rounds, within = np.divmod(ts, self.work_us + self.pause_us)
+        return 2 * rounds + (within >= self.work_us)
 
     def pane_start(self, numbers: Int64s) -> Int64s:
-        return numbers * self.step_us
+        return numbers // 2 * (self.work_us + self.pause_us) + numbers % 2 * self.work_us
 
     def pane_end(self, start_us: int) -> int:
-        return start_us + self.step_us
+        return int(self.bounds(np.array([start_us]))[1][0])
 
     def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
-        first, last = ts // self.step_us * self.step_us + self.step_us, self.last_key(ts)
-        counts = (last - first) // self.step_us + 1
-        positions = np.repeat(np.arange(len(ts)), counts)
-        steps = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return positions, first[positions] + steps * self.step_us
+        return np.arange(len(ts)), self.last_key(ts)
+
+    def keys_over(self, ts: Int64s) -> Int64s:
+        return np.unique(self.last_key(ts))
 
     def bounds(self, keys: Int64s) -> tuple[Int64s, Int64s]:
-        return (keys - 1) // self.size_us * self.size_us, keys
+        return keys, self.pane_start(self.pane_number(keys) + 1)
 
     def last_key(self, ts: Int64s) -> Int64s:
-        return ts // self.size_us * self.size_us + self.size_us
+        return self.pane_start(self.pane_number(ts))
 
     def in_gap(self, ts: Int64s) -> Bools:
         return np.zeros(len(ts), np.bool_)
 
     def open_from(self, closed_us: int) -> int:
-        """Within one start, the longest window is the last to close, and holds all rows since that start."""
-        return closed_us // self.size_us * self.size_us
+        return int(self.last_key(np.array([closed_us]))[0])

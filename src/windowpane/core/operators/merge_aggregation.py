@@ -79,7 +79,7 @@ class MergeAggregation(Operator):
         panes = np.array(self._panes.starts(), np.int64)
         if not len(panes):
             return panes
-        keys = panes if self.plan.whole_windows else np.unique(self._windows.open_for(panes)[1])
+        keys = panes if self.plan.whole_windows else self._windows.keys_over(panes)
         return keys if self._closed_us is None else keys[~self.plan.closed_for(keys, self._closed_us)]
 
     def _take_in(self) -> None:

@@ -102,7 +102,7 @@ class AlignedRowWindow(AlignedIntake):
 
     def _note_windows(self, rows: pa.RecordBatch) -> None:
         panes = np.unique(self._windows.pane_number(int64s(rows, c.EVENT_TIME)))
-        keys = self._windows.open_for(self._windows.pane_start(panes))[1]
+        keys = self._windows.keys_over(self._windows.pane_start(panes))
         if self._closed_us is not None:
             keys = keys[~self.plan.closed_for(keys, self._closed_us)]
         self._open = np.union1d(self._open, keys)
@@ -135,13 +135,12 @@ class AlignedRowWindow(AlignedIntake):
         start, end = self._windows.bounds(keys)
         rows = self._rows.ordered(int(start.min()), int(end.max()) - 1)
         assert rows is not None
-        positions, of_rows = self._windows.open_for(int64s(rows, c.EVENT_TIME))
-        due = np.isin(of_rows, keys)
-        positions, of_rows = positions[due], of_rows[due]
-        order = np.lexsort((positions, of_rows))
-        positions, of_rows = positions[order], of_rows[order]
-        index = np.cumsum(np.concatenate([[False], of_rows[1:] != of_rows[:-1]]))
-        yield window_rows(rows, positions, index=index, bounds=self._windows.bounds(of_rows))
+        ts = int64s(rows, c.EVENT_TIME)
+        low, high = np.searchsorted(ts, start), np.searchsorted(ts, end)
+        for begin, stop in chunks(high - low, CHUNK_ROWS):
+            index, positions = expand(low[begin:stop], high[begin:stop])
+            bounds = start[begin:stop][index], end[begin:stop][index]
+            yield window_rows(rows, positions, index=index, bounds=bounds)
 
     def _emit_one(self, key: int) -> Iterator[Frame]:
         """One window, in several frames if it has many rows."""

@@ -1,8 +1,9 @@
 """Window kinds, one module each, and the columnar code that assigns rows to their windows."""
 
 from windowpane.core.windows.aligned import AlignedSpec, AlignedWindows
-from windowpane.core.windows.base import KINDS, Part, WindowSpec, register
+from windowpane.core.windows.base import KINDS, BadWindow, Part, WindowSpec, register
 from windowpane.core.windows.by_rows import Count, State
+from windowpane.core.windows.cumulate import Cumulate
 from windowpane.core.windows.fixed import Hopping, Tumbling
 from windowpane.core.windows.session import Session
 from windowpane.core.windows.sliding import Sliding
@@ -11,7 +12,9 @@ __all__ = [
     "KINDS",
     "AlignedSpec",
     "AlignedWindows",
+    "BadWindow",
     "Count",
+    "Cumulate",
     "Hopping",
     "Part",
     "Session",
@@ -22,5 +25,5 @@ __all__ = [
     "register",
 ]
 
-for _kind in (Tumbling, Hopping, Session, Sliding, Count, State):
+for _kind in (Tumbling, Hopping, Cumulate, Session, Sliding, Count, State):
     register(_kind)

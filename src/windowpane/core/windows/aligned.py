@@ -43,6 +43,9 @@ class AlignedWindows(Protocol):
     def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         """Every (position, window key) such that the window contains ts[position]."""
 
+    def keys_over(self, ts: Int64s) -> Int64s:
+        """The keys, sorted, of the windows that contain at least one of these instants, which are sorted."""
+
     def bounds(self, keys: Int64s) -> tuple[Int64s, Int64s]:
         """First instant of each window, and the first one after it."""
 

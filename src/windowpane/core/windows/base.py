@@ -33,6 +33,14 @@ class Part:
     """Whether the function form takes it too; its arguments have the order of the parts."""
 
 
+class BadWindow(Exception):  # noqa: N818, it is no fault of the program
+    """The parts of a window do not fit together. `part` is the name of the one to change."""
+
+    def __init__(self, part: str, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.part, self.code, self.message, self.hint = part, code, message, hint
+
+
 class WindowSpec:
     """Base of the window kinds. Subclasses are frozen dataclasses; their fields are the numbers of the query."""
 
@@ -61,7 +69,7 @@ class WindowSpec:
 
     @classmethod
     def build(cls, numbers: Mapping[str, int]) -> Self:
-        """The window with these parts, by their names."""
+        """The window with these parts, by their names. BadWindow if they do not fit together."""
         return cls(**{part.field: numbers[part.name] for part in cls.parts if part.name in numbers})
 
     @classmethod

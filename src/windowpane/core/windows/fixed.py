@@ -12,12 +12,13 @@ import numpy as np
 
 from windowpane.core.windows.aligned import AlignedSpec, Bools, Int64s
 from windowpane.core.windows.base import Part
+from windowpane.core.windows.ranges import union_of_ranges
 from windowpane.time import format_duration
 
 MAX_PANES_PER_SLIDE = 64
 """Beyond this, closing a window merges more panes than a row would have touched windows."""
 _SIZE = Part("SIZE", "size_us", "10 SECONDS")
-_OFFSET = Part("OFFSET", "offset_us", "1 SECOND", label="offset", zero=True, signed=True, in_function=False)
+OFFSET = Part("OFFSET", "offset_us", "1 SECOND", label="offset", zero=True, signed=True, in_function=False)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Tumbling(AlignedSpec):
     offset_us: int = 0
 
     kind = "tumbling"
-    parts = (_SIZE, _OFFSET)
+    parts = (_SIZE, OFFSET)
 
     def windows(self) -> FixedWindows:
         return FixedWindows(size_us=self.size_us, slide_us=self.size_us, offset_us=self.offset_us, pane_us=self.size_us)
@@ -37,7 +38,7 @@ class Tumbling(AlignedSpec):
         return self.size_us
 
     def words(self) -> str:
-        return f"tumbling, {format_duration(self.size_us)} each{_shift(self.offset_us)}"
+        return f"tumbling, {format_duration(self.size_us)} each{shift_in_words(self.offset_us)}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Hopping(AlignedSpec):
     parts = (
         Part("SIZE", "size_us", "1 MINUTE"),
         Part("SLIDE", "slide_us", "10 SECONDS", label="slide"),
-        _OFFSET,
+        OFFSET,
     )
 
     def windows(self) -> FixedWindows:
@@ -78,10 +79,11 @@ class Hopping(AlignedSpec):
 
     def words(self) -> str:
         size, slide = format_duration(self.size_us), format_duration(self.slide_us)
-        return f"hopping, {size} long, a new one every {slide}{_shift(self.offset_us)}"
+        return f"hopping, {size} long, a new one every {slide}{shift_in_words(self.offset_us)}"
 
 
-def _shift(offset_us: int) -> str:
+def shift_in_words(offset_us: int) -> str:
+    """What `words` says of an offset."""
     return f", shifted by {format_duration(offset_us)}" if offset_us else ""
 
 
@@ -114,6 +116,11 @@ class FixedWindows:
 
     def pane_end(self, start_us: int) -> int:
         return start_us + self.pane_us
+
+    def keys_over(self, ts: Int64s) -> Int64s:
+        shifted = ts - self.offset_us
+        numbers = union_of_ranges((shifted - self.size_us) // self.slide_us + 1, shifted // self.slide_us + 1)
+        return numbers * self.slide_us + self.offset_us
 
     def open_for(self, ts: Int64s) -> tuple[Int64s, Int64s]:
         last, starts, positions = self.last_key(ts), [], []

@@ -83,6 +83,17 @@ def expand(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     return owner, np.arange(len(owner)) - first[owner] + low[owner]
 
 
+def union_of_ranges(low: Int64s, high: Int64s) -> Int64s:
+    """All numbers that lie in one of the ranges [low, high), sorted. Neither bound may decrease.
+
+    >>> union_of_ranges(np.array([0, 1, 7, 9]), np.array([3, 4, 7, 11])).tolist()
+    [0, 1, 2, 3, 9, 10]
+    """
+    if len(low) > 1:
+        low = np.append(low[:1], np.maximum(low[1:], high[:-1]))
+    return expand(low, np.maximum(low, high))[1]
+
+
 def chunks(sizes: Int64s, limit: int) -> Iterator[tuple[int, int]]:
     """Consecutive [first, last) of elements whose sizes add up to about `limit`, at least one each."""
     total = np.cumsum(sizes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from windowpane.core.windows import KINDS, WindowSpec
+from windowpane.core.windows import KINDS, BadWindow, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.query import Emit, Watermark
 from windowpane.sql.syntax.dialect import parse_expression
@@ -69,7 +69,7 @@ def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
         raise source.error("UNKNOWN_WINDOW", f"unknown window `{tokens[1].text}`", hint, at=tokens[1])
     form = _Form.of(kinds[name])
     inner, rest = _parenthesised(source, tokens[2:], form.text)
-    spec = kinds[name].build(_read_parts(source, inner, tokens[1], form))
+    spec = _built(source, kinds[name], _read_parts(source, inner, tokens[1], form))
     return _with_over_and_on(source, WindowSyntax(spec, name, span), rest)
 
 
@@ -77,7 +77,7 @@ def read_watermark(source: SourceText, tokens: list[Token]) -> Watermark:
     """`WATERMARK (LAG …[, ALLOWED LATENESS …])`, in either order."""
     inner, rest = _parenthesised(source, tokens[1:], WATERMARK_FORM)
     _nothing_left(source, rest, WATERMARK_FORM)
-    parts = _read_parts(source, inner, tokens[0], _WATERMARK)
+    parts = {name: part.us for name, part in _read_parts(source, inner, tokens[0], _WATERMARK).items()}
     span = Span(tokens[0].start, tokens[-1].end + 1)
     return Watermark(parts.get("LAG"), parts.get("ALLOWED LATENESS"), span)
 
@@ -95,6 +95,13 @@ def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
         return Emit("every", _positive(source, us, "EMIT EVERY", tokens[2:]), span)
     hint = "EMIT CHANGES is EMIT ON UPDATE here" if words == ["CHANGES"] else f"write {EMIT_FORMS}"
     raise source.error("BAD_EMIT", f"`{source.quote(span)}` is not a valid EMIT clause", hint, at=span)
+
+
+def _built(source: SourceText, kind: type[WindowSpec], parts: dict[str, _Read]) -> WindowSpec:
+    try:
+        return kind.build({name: part.us for name, part in parts.items()})
+    except BadWindow as bad:
+        raise source.error(bad.code, bad.message, bad.hint, at=parts[bad.part].span) from None
 
 
 def _with_over_and_on(source: SourceText, window: WindowSyntax, rest: list[Token]) -> WindowSyntax:
@@ -156,9 +163,17 @@ class _Part:
     value: list[Token]
 
 
-def _read_parts(source: SourceText, tokens: list[Token], owner: Token, form: _Form) -> dict[str, int]:
-    """`NAME interval, …` as microseconds by name."""
-    found: dict[str, int] = {}
+@dataclass(frozen=True)
+class _Read:
+    """A part's value, and its place in the text."""
+
+    us: int
+    span: Span
+
+
+def _read_parts(source: SourceText, tokens: list[Token], owner: Token, form: _Form) -> dict[str, _Read]:
+    """`NAME interval, …` by name."""
+    found: dict[str, _Read] = {}
     for part in _split_parts(source, tokens, owner, form.text):
         if part.name not in form.allowed:
             hint = f"it takes {nearest(part.name, form.allowed)}: {form.text}"
@@ -166,7 +181,7 @@ def _read_parts(source: SourceText, tokens: list[Token], owner: Token, form: _Fo
         if part.name in found:
             raise source.error("DUPLICATE_CLAUSE", f"a second {part.name}", f"write {form.text}", at=part.word)
         us = read_interval(source, part.value, part.name, part.word)
-        found[part.name] = _checked(source, us, part, form)
+        found[part.name] = _Read(_checked(source, us, part, form), Span(part.value[0].start, part.value[-1].end + 1))
     missing = [name for name in form.required if name not in found]
     if missing or not found:
         lacks = " and ".join(missing) or "LAG or ALLOWED LATENESS"

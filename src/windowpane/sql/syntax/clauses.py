@@ -11,7 +11,7 @@ from windowpane.core.windows import KINDS
 from windowpane.sql.syntax.source import SourceText, nesting, token_span
 from windowpane.time import unit_to_us
 
-DURATION_FUNCTIONS = ("window", "session_window", "tumble", "hop", "session")
+DURATION_FUNCTIONS = ("window", "session_window", "tumble", "hop", "cumulate", "session")
 ORDER = "SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … WATERMARK … EMIT … ORDER BY … LIMIT …"
 
 _EARLIER = {TokenType.WHERE: "WHERE", TokenType.GROUP_BY: "GROUP BY", TokenType.HAVING: "HAVING"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from windowpane.core.windows import KINDS, Count, Hopping, Session, State, Tumbling, WindowSpec
+from windowpane.core.windows import KINDS, BadWindow, Count, Cumulate, Hopping, Session, State, Tumbling, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.syntax.dialect import When
 from windowpane.sql.syntax.intervals import EXAMPLES, node_to_us
@@ -22,6 +22,7 @@ _FORMS = {
     "session_window": "session_window(ts, '5 minutes')",
     "tumble": "TUMBLE(ts, INTERVAL '10' SECOND)",
     "hop": "HOP(ts, slide, size)",
+    "cumulate": "CUMULATE(ts, step, size)",
     "session": "SESSION(ts, gap)",
 }
 """Window functions that are not made from the parts of their kind, and how each is called."""
@@ -151,7 +152,15 @@ def _by_parts(call: _Arguments) -> WindowSyntax:
     unit = call.unit()
     given = enumerate(parts[: len(call.given) - 1], 1)
     numbers = {part.name: call.number(at, part.name.lower(), unit, zero=part.zero) for at, part in given}
-    return call.window(kind.build(numbers))
+    return call.window(_built(call, kind, numbers, ["", *(part.name for part in parts)]))
+
+
+def _built(call: _Arguments, kind: type[WindowSpec], numbers: dict[str, int], names: Sequence[str]) -> WindowSpec:
+    """The window with these parts; `names` are those of the arguments."""
+    try:
+        return kind.build(numbers)
+    except BadWindow as bad:
+        raise call.source.error(bad.code, bad.message, bad.hint, at=call.given[names.index(bad.part)]) from None
 
 
 def _countwindow(call: _Arguments) -> WindowSyntax:
@@ -193,6 +202,13 @@ def _hop(call: _Arguments) -> WindowSyntax:
     return call.window(Hopping(size, slide, offset), on=call.given[0])
 
 
+def _cumulate(call: _Arguments) -> WindowSyntax:
+    call.count(3, 4)
+    numbers = {"STEP": call.duration(1, "step"), "SIZE": call.duration(2, "size")}
+    numbers |= {"OFFSET": call.duration(3, "offset", signed=True)} if len(call.given) > 3 else {}
+    return call.window(_built(call, Cumulate, numbers, ["", "STEP", "SIZE", "OFFSET"]), on=call.given[0])
+
+
 _READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
     "countwindow": _countwindow,
     "statewindow": _statewindow,
@@ -200,6 +216,7 @@ _READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
     "session_window": _session_window,
     "tumble": _tumble,
     "hop": _hop,
+    "cumulate": _cumulate,
     "session": _session_window,
 }
 
