@@ -21,6 +21,7 @@ OPTIONS = {"eventtime.enabled": True}
 WINDOWS = {
     "tumbling": ["TUMBLING (SIZE 10 ms)", "TUMBLING (SIZE 10 ms, OFFSET 3 ms)"],
     "hopping": ["HOPPING (SIZE 20 ms, SLIDE 10 ms)", "HOPPING (SIZE 7 ms, SLIDE 10 ms, OFFSET 3 ms)"],
+    "cumulate": ["CUMULATE (STEP 10 ms, SIZE 20 ms)"],
     "session": ["SESSION (GAP 10 ms)"],
     "sliding": ["slidingwindow('ms', 5)", "slidingwindow('ms', 5, 3) OVER (PARTITION BY k WHEN v > 0)"],
     "count": ["countwindow(2)", "countwindow(2, 3) OVER (PARTITION BY k)"],
