@@ -18,7 +18,7 @@ from windowpane.sql.syntax.dialect import parse_tokens
 from windowpane.sql.syntax.grammar import FIXED, READ, unread
 from windowpane.sql.syntax.parse import read_source
 
-PARSING = sys.modules["windowpane.sql.syntax.parse"]
+PARSING = sys.modules["windowpane.sql.syntax.select"]
 VALUES = (True, False, "x", exp.column("x"), [exp.column("x")], exp.Var(this="X"))
 
 
@@ -62,7 +62,6 @@ QUERIES = [
     "SELECT IF(ok, 1, 2), (bids.price, 1) IN ((1, 2)), users.* FROM bids JOIN users ON bids.bidder = users.id",
     f"SELECT first(price) RESPECT NULLS {WINDOWED}",
     f"SELECT first(price RESPECT NULLS) {WINDOWED}",
-    "SELECT auction FROM (SELECT auction FROM bids UNION ALL SELECT auction FROM asks WHERE price > 1) AS u",
 ]
 MEANINGLESS = {
     (exp.Identifier, "quoted"): "a name means the same in backticks",
@@ -100,6 +99,8 @@ def places() -> Iterator[tuple[type[exp.Expr], str, str, int]]:
     """Every argument that a query sets: its class and name, the query, and which node of the tree has it."""
     seen: set[tuple[type[exp.Expr], str]] = set()
     for sql in QUERIES:
+        if "UNION" in sql or "(SELECT" in sql:  # several trees
+            continue
         tree = parse_tokens(split_clauses(read_source(sql)).query, sql)
         assert tree is not None
         for number, node in enumerate(tree.walk()):

@@ -76,6 +76,8 @@ class Relation:
     branches: tuple[UnionBranch, ...] = ()
     alias: str = ""
     renamed: tuple[tuple[str, str, str], ...] = ()
+    query: BoundQuery | None = None
+    """The windowed query whose results are the rows; `streams` are those that it reads."""
 
 
 @dataclass(frozen=True)

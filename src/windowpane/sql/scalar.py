@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from windowpane.errors import InternalError
-from windowpane.sql.binding.scope import mark_variables, name_node
+from windowpane.sql.binding.scope import ATOMS, mark_variables, name_node
 from windowpane.sql.query import Expr
 from windowpane.sql.syntax.dialect import parse_expression, render, tokenize
 
@@ -96,6 +96,45 @@ def field_path(node: exp.Column) -> exp.Expr:
     for part in node.parts[1:]:
         shown = exp.Dot(this=shown, expression=exp.Identifier(this=part.name))
     return shown
+
+
+def substitute_columns(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The same expression with other expressions in the place of columns.
+
+    >>> substitute_columns(Expr("a * 2", None, ("a",)), {"a": Expr("b + c", None, ("b", "c"))})
+    Expr(text='(b + c) * 2', type=None, columns=('b', 'c'), span=None)
+    """
+
+    def step(node: exp.Expr) -> exp.Expr:
+        name = column_name(node)
+        if name is None or name not in values:
+            return node
+        value = read_expression(values[name].text)
+        if isinstance(node.parent, exp.Expr) and not isinstance(value, ATOMS):
+            value = exp.Paren(this=value)
+        for part in node.parts[1:] if isinstance(node, exp.Column) else []:
+            value = exp.Dot(this=value, expression=exp.Identifier(this=part.name, quoted=True))
+        return value
+
+    tree = read_expression(expr.text)
+    mark_variables(tree)
+    text = render(tree.transform(step, copy=False))
+    columns = [inner for name in expr.columns for inner in (values[name].columns if name in values else (name,))]
+    return replace(expr, text=text, columns=tuple(dict.fromkeys(columns)))
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr | None:
+    """The condition that holds where all of them do; None for no condition.
+
+    >>> all_of([Expr("a > 1", "BOOLEAN", ("a",)), Expr("b OR c", "BOOLEAN", ("b", "c"))]).text
+    'a > 1 AND (b OR c)'
+    """
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    trees = [(read_expression(each.text), each.text) for each in conditions]
+    text = " AND ".join(f"({text})" if isinstance(tree, (exp.Or, exp.Xor)) else text for tree, text in trees)
+    columns = dict.fromkeys(name for each in conditions for name in each.columns)
+    return Expr(text, "BOOLEAN", tuple(columns), conditions[-1].span)
 
 
 def rename_columns(expr: Expr, names: Mapping[str, str]) -> Expr:

@@ -11,10 +11,11 @@ from windowpane.sql.binding.aggregates import aggregate_name
 from windowpane.sql.binding.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.binding.expressions import RowExpressions
 from windowpane.sql.binding.group_keys import GroupKeyBinder, is_ordinal, selected
+from windowpane.sql.binding.merging import merge_results
 from windowpane.sql.binding.outputs import OutputBinder
 from windowpane.sql.binding.projections import ProjectionBinder, bound_column
-from windowpane.sql.binding.relation import BoundRelation, bind_relation
-from windowpane.sql.binding.result_names import Projection, ResultNames
+from windowpane.sql.binding.relation import RelationBinder
+from windowpane.sql.binding.result_names import Projection, ResultNames, first_aggregate
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import (
@@ -27,8 +28,10 @@ from windowpane.sql.query import (
     Output,
     QueryKind,
     Relation,
+    Watermark,
     Window,
 )
+from windowpane.sql.scalar import all_of
 from windowpane.sql.schema import Catalog
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.parse import guarded, parse
@@ -39,26 +42,31 @@ from windowpane.sql.types import TIMES
 def bind(sql: str, catalog: Catalog) -> BoundQuery:
     """The bound query of a text; SqlError with code, place and hint for everything that cannot be run."""
     stmt = parse(sql)
-    return guarded(sql, lambda: _Binder(stmt, catalog).bind())
+    return guarded(sql, lambda: bind_statement(stmt, catalog))
+
+
+def bind_statement(stmt: SelectStmt, catalog: Catalog) -> BoundQuery:
+    """The bound query of a statement; one that only projects and filters the results of another is merged into it."""
+    return merge_results(stmt, _Binder(stmt, catalog).bind())
 
 
 class _Binder:
     def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
         self.stmt, self.source = stmt, stmt.source
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
-        self.from_: BoundRelation = bind_relation(stmt.source, stmt.from_, stmt.joins, catalog)
-        self.rows = RowExpressions(stmt.source, self.from_.scope, dict(self.from_.scope.types()))
+        self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)
+        self.rows = RowExpressions(stmt.source, self.from_.scope, self.from_.types)
         self.names = ResultNames(stmt.source, self.rows, stmt.window)
         self.shown = Shown()
 
     def bind(self) -> BoundQuery:
         stmt = self.stmt
-        where = self.rows.condition(stmt.where, "WHERE") if stmt.where is not None else None
+        own = [self.rows.condition(stmt.where, "WHERE")] if stmt.where is not None else []
         window = _bind_window(self.rows, stmt.window) if stmt.window is not None else None
-        projections = ProjectionBinder(self.source, self.from_, self.names).bind(stmt.projections)
+        projections = ProjectionBinder(self.source, self.names).bind(stmt.projections)
         keys, nodes = GroupKeyBinder(self.source, self.rows, projections).bind(stmt.group_by_exprs)
         kind = self._kind(projections)
-        check_structure(stmt, kind, self._first_aggregate(projections))
+        check_structure(stmt, kind, first_aggregate(self.source, projections))
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
         nodes += stmt.window.partition_by if stmt.window else ()
         results = _Results(
@@ -72,7 +80,7 @@ class _Binder:
             kind=kind,
             relation=self._relation(),
             outputs=outputs,
-            where=where,
+            where=all_of([*self.from_.where, *own]),
             window=window,
             keys=keys,
             aggregates=tuple(results.out.aggregates),
@@ -80,7 +88,7 @@ class _Binder:
             having=having,
             order_by=order_by,
             limit=stmt.limit,
-            watermark=stmt.watermark,
+            watermark=self._watermark(),
             emit=stmt.emit or Emit(),
         )
         canonical = canonical_text(query, self.shown)
@@ -88,9 +96,17 @@ class _Binder:
 
     def _relation(self) -> Relation:
         """FROM, with the names by which the query knows columns that only Spark does."""
-        opened = [source for source in self.from_.scope.sources if source.open and source.prefix]
+        opened = [source for source in self.from_.leaves if source.open and source.prefix]
         names = [(name, source.alias, own) for source in opened for name, own in source.used.items()]
         return replace(self.from_.relation, renamed=(*self.from_.relation.renamed, *names))
+
+    def _watermark(self) -> Watermark | None:
+        """The query's own clause, or that of a subquery that is merged into it."""
+        own, inner = self.stmt.watermark, self.from_.watermark
+        if own is not None and inner is not None:
+            hint = "leave one of them out: the subquery is merged into the query around it"
+            raise self.source.error("DUPLICATE_CLAUSE", "a second WATERMARK clause", hint, at=own.span)
+        return own or inner
 
     def text_of(self, node: exp.Expr, text: str) -> str:
         """The text of a resolved tree; a column that is named like one of the window's keeps its qualifier."""
@@ -103,13 +119,6 @@ class _Binder:
             if column.name in PSEUDO_COLUMNS and not column.meta.get("pseudo"):
                 column.set("table", exp.to_identifier(alias))
         return render(shown)
-
-    def _first_aggregate(self, projections: list[Projection]) -> Span | None:
-        for projection in projections:
-            for part in projection.node.walk():
-                if aggregate_name(part):
-                    return self.source.span(part) or projection.span
-        return None
 
     def _kind(self, projections: list[Projection]) -> QueryKind:
         conditions = [

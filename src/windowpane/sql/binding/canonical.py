@@ -43,6 +43,8 @@ def canonical_text(query: BoundQuery, shown: Shown) -> str:
 
 
 def _from(relation: Relation) -> str:
+    if relation.query is not None:
+        return f"({relation.query.canonical})" + (f" AS {quoted(relation.alias)}" if relation.alias else "")
     if relation.branches:
         inner = " UNION ALL ".join(_branch(branch) for branch in relation.branches)
         base = f"({inner})" + (f" AS {quoted(relation.alias)}" if relation.alias else "")

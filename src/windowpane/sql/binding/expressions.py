@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from windowpane.sql.binding.aggregates import aggregate_name, refuse_foreign_aggregate
 from windowpane.sql.binding.inference import infer
-from windowpane.sql.binding.scope import Scope, mark_variables, name_node
+from windowpane.sql.binding.scope import Resolved, Scope, mark_variables, name_node, written_out
 from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.syntax.dialect import render
@@ -116,14 +116,24 @@ class RowExpressions:
             message = f"`{first}` is known only once the window is complete: it is not allowed in {place}"
             hint = "the window itself is a group already; select it, or use it in HAVING and ORDER BY"
             raise self.source.error("PSEUDO_COLUMN_PLACE", message, hint, at=part)
-        found = self.scope.resolve(part)
+        return self.reference(self.scope.resolve(part), part)
+
+    def reference(self, found: Resolved, like: exp.Expr) -> exp.Expr:
+        """What a resolved name stands for: a column of the relation, or the expression of a merged subquery."""
+        column = self._own_column(found, like)
+        for field in found.path:
+            column = exp.Dot(this=column, expression=exp.Identifier(this=field.name, quoted=field.quoted))
+        return column
+
+    def _own_column(self, found: Resolved, like: exp.Expr) -> exp.Expr:
+        trees = found.source.trees
+        if trees is not None:
+            return written_out(trees[found.own_name.lower()], found.own_name, like)
         self.types.setdefault(found.column.name, found.column.type or None)
         if found.source.open:
             found.source.used[found.column.name] = found.own_name
-        column: exp.Expr = name_node(found.column.name, like=part)
-        column.meta.update(bound=True, own=found.own_name)
-        for field in found.path:
-            column = exp.Dot(this=column, expression=exp.Identifier(this=field.name, quoted=field.quoted))
+        column = name_node(found.column.name, like=like)
+        column.meta.update(bound=True, own=found.own_name, side=found.source.alias)
         return column
 
     def known(self, name: str) -> bool:

@@ -39,13 +39,18 @@ class OutputBinder:
     def rewrite(self, node: exp.Expr, aliases: dict[str, int] | None = None) -> exp.Expr:
         """Internal names for keys, aggregates and carried columns, in place; refuses what is neither."""
         texts = {key.expr.text: key for key in self.keys}
-        # A field of a struct is a column with a qualifier until it is resolved.
+        # A field of a struct is a column with a qualifier until it is resolved; a merged subquery's column is anything.
         kinds = {type(parsed) for parsed in self.key_nodes} | {exp.Dot}
+        merged = any(side.trees is not None for side in self.rows.scope.sources)
 
         def step(part: exp.Expr) -> exp.Expr:
             if aggregate_name(part):
                 return self._call(part)
-            if type(part) in kinds and (key := texts.get(render(part))) is not None and not part.meta.get("pseudo"):
+            if (
+                (merged or type(part) in kinds)
+                and (key := texts.get(render(part))) is not None
+                and not part.meta.get("pseudo")
+            ):
                 return name_node(key.name, like=part)
             if isinstance(part, exp.Column) and part.meta.get("bound"):
                 return self._leaf(part, aliases)

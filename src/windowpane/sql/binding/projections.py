@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from windowpane.errors import nearest
-from windowpane.sql.binding.relation import BoundRelation
 from windowpane.sql.binding.result_names import Projection, ResultNames
-from windowpane.sql.binding.scope import name_node
+from windowpane.sql.binding.scope import Resolved, Source, name_node
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.source import SourceText
 
@@ -20,7 +19,6 @@ class ProjectionBinder:
     """Resolves what SELECT lists."""
 
     source: SourceText
-    from_: BoundRelation
     names: ResultNames
 
     def bind(self, items: Sequence[exp.Expr]) -> list[Projection]:
@@ -34,35 +32,48 @@ class ProjectionBinder:
     def _projection(self, item: exp.Expr) -> Projection:
         span = self.source.span(item)
         inner = item.this if isinstance(item, exp.Alias) else item
+        written = _as_written(inner) if self._is_merged() else None
         node = self.names.resolve(inner, "SELECT")
         text = render(node)
-        return Projection(item.alias if isinstance(item, exp.Alias) else _own_label(node, text), node, text, span)
+        name = item.alias if isinstance(item, exp.Alias) else _own_label(node, written or text)
+        return Projection(name, node, text, span)
+
+    def _is_merged(self) -> bool:
+        return any(side.trees is not None for side in self.names.rows.scope.sources)
 
     def _star(self, item: exp.Expr) -> list[Projection]:
         star = item if isinstance(item, exp.Star) else item.this
         owner = item.table if isinstance(item, exp.Column) else ""
-        sides = [side for side in self.from_.visible if not owner or side[0].lower() == owner.lower()]
+        sources = self.names.rows.scope.sources
+        sides = [side for side in sources if not owner or side.alias.lower() == owner.lower()]
         if not sides:
-            message, hint = f"there is no `{owner}` in FROM", f"write {self.from_.visible[0][0]}.*"
+            message, hint = f"there is no `{owner}` in FROM", f"write {sources[0].alias}.*"
             raise self.source.error("UNKNOWN_STREAM", message, hint, at=item)
         excluded = {column.name.lower(): column for column in star.args.get("except_") or ()}
-        found = [column for alias, columns in sides for column in self._columns_of(alias, columns, item)]
+        found = [column for side in sides for column in self._columns_of(side, item)]
         for name, node in excluded.items():
-            if name not in {output.lower() for output, _ in found}:
-                hint = f"columns are: {nearest(name, [output for output, _ in found])}"
+            if name not in {column.own_name.lower() for column in found}:
+                hint = f"columns are: {nearest(name, [column.own_name for column in found])}"
                 raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", hint, at=node)
         span = self.source.span(item)
-        kept = [(output, name) for output, name in found if output.lower() not in excluded]
-        nodes = [(output, bound_column(name, item)) for output, name in kept]
-        return [Projection(output, node, render(node), span) for output, node in nodes]
+        kept = [column for column in found if column.own_name.lower() not in excluded]
+        nodes = [(column.own_name, self.names.rows.reference(column, item)) for column in kept]
+        return [Projection(name, node, render(node), span) for name, node in nodes]
 
-    def _columns_of(
-        self, alias: str, columns: tuple[tuple[str, str], ...] | None, item: exp.Expr
-    ) -> tuple[tuple[str, str], ...]:
-        if columns is None:
-            message = f"the columns of `{alias}` are unknown, so `*` cannot be used"
+    def _columns_of(self, side: Source, item: exp.Expr) -> list[Resolved]:
+        if side.open:
+            message = f"the columns of `{side.alias}` are unknown, so `*` cannot be used"
             raise self.source.error("NEEDS_SCHEMA", message, "list the columns, or declare a schema", at=item)
-        return columns
+        shown = [(low, column) for low, column in side.names.items() if not column.hidden]
+        return [Resolved(side, column, side.spelled[low], ()) for low, column in shown]
+
+
+def _as_written(node: exp.Expr) -> str:
+    """The text of an expression over the names of a subquery, without qualifiers."""
+    shown = node.copy()
+    for column in shown.find_all(exp.Column):
+        column.set("table", None)
+    return render(shown)
 
 
 def bound_column(name: str, like: exp.Expr | None = None) -> exp.Expr:
@@ -73,6 +84,8 @@ def bound_column(name: str, like: exp.Expr | None = None) -> exp.Expr:
 
 def _own_label(node: exp.Expr, text: str) -> str:
     """What a result without an alias is called: a column by its name in the schema, else its canonical text."""
+    if "label" in node.meta:
+        return str(node.meta["label"])
     if isinstance(node, exp.Column):
         return str(node.meta.get("own", node.name))
     return str(node.expression.name) if isinstance(node, exp.Dot) else text

@@ -1,69 +1,152 @@
-"""FROM: streams, static joins and unions of streams, and the names they give to the query."""
+"""FROM: streams, subqueries, static joins and unions of streams, and the names they give to the query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from windowpane.errors import nearest
-from windowpane.sql.binding.expressions import RowExpressions
+from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
+from windowpane.sql.binding.projections import ProjectionBinder
+from windowpane.sql.binding.result_names import ResultNames, first_aggregate
 from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
-from windowpane.sql.binding.union import bind_union
-from windowpane.sql.query import Column, Relation, StaticJoin, StreamRef
+from windowpane.sql.binding.structure import check_structure
+from windowpane.sql.binding.union import MergedQuery, bind_union
+from windowpane.sql.builtins import refuse_unknown_functions
+from windowpane.sql.query import BoundQuery, Column, Expr, Relation, StaticJoin, StreamRef, Watermark
 from windowpane.sql.schema import Catalog, Schema
 from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.queries import PLACEHOLDER
 from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.statement import SelectStmt, UnionStmt
 
 
 @dataclass(frozen=True)
 class BoundRelation:
-    """FROM, bound: the relation for the planner and the scope for the rest of the query."""
+    """FROM, bound: the relation for the planner and the scope for the rest of the query.
+
+    If FROM reads a subquery that is merged, the scope has the subquery's columns, and the relation is what the
+    subquery reads.
+    """
 
     relation: Relation
     scope: Scope
-    visible: tuple[tuple[str, tuple[tuple[str, str], ...] | None], ...]
-    """For `*`: per source its alias and (output name, query name) of its columns, None where they are not known."""
+    types: dict[str, str | None]
+    """Of the relation's columns."""
+    leaves: tuple[Source, ...]
+    """The relation's own streams and tables."""
+    where: tuple[Expr, ...] = ()
+    """The conditions of merged subqueries."""
+    watermark: Watermark | None = None
+    """The clause of a merged subquery."""
 
 
-def bind_relation(source: SourceText, from_: exp.Expr, joins: Sequence[exp.Join], catalog: Catalog) -> BoundRelation:
-    """Bind FROM with its joins."""
-    base = _bind_base(source, from_, catalog)
-    names = {column.name.lower() for column in base.columns}
-    sources = [_base_source(base)]
-    visible: list[tuple[str, tuple[tuple[str, str], ...] | None]] = [_visible(sources[0])]
-    bound: list[StaticJoin] = []
-    renamed: list[tuple[str, str, str]] = []
-    for join in joins:
-        table = _bind_table(source, join, catalog, [known.alias for known in sources])
-        using = _using(source, join, sources, table)
-        side = _table_source(table, using, names, opened=any(known.open for known in sources))
-        bound.append(_bind_join(source, join, table, using, Scope(source, (*sources, side))))
-        if str(join.args.get("kind") or "") not in ("SEMI", "ANTI"):
-            sources.append(side)
-            visible.append(_visible(side))
-            names |= {column.name.lower() for column in side.names.values()}
-            own = side.spelled.items()
-            renamed += [(side.names[low].name, side.alias, name) for low, name in own
-                        if low in side.names and side.names[low].name != name]  # fmt: skip
-    scope = Scope(source, tuple(sources))
-    relation = Relation(
-        base.streams,
-        scope.columns,
-        joins=tuple(bound),
-        branches=base.branches,
-        alias=base.alias,
-        renamed=tuple(renamed),
-    )
-    return BoundRelation(relation, scope, tuple(visible))
+BindQuery = Callable[[SelectStmt], BoundQuery]
 
 
-def _bind_base(source: SourceText, from_: exp.Expr, catalog: Catalog) -> Relation:
-    if isinstance(from_, exp.Subquery):
-        return bind_union(source, from_, lambda node: bind_stream(source, node, catalog))
-    stream = bind_stream(source, from_, catalog)
-    return Relation((stream,), stream.columns, alias=stream.alias)
+@dataclass(frozen=True)
+class RelationBinder:
+    """Binds FROM and its joins. `bind_query` binds a subquery with a window."""
+
+    catalog: Catalog
+    bind_query: BindQuery
+
+    def bind(self, stmt: SelectStmt) -> BoundRelation:
+        """FROM with its joins."""
+        base = self._base(stmt)
+        if stmt.joins and base.relation.query is not None:
+            hint = "join inside the subquery, or write the results to a sink and join there"
+            message = "the results of a windowed query cannot be joined"
+            raise stmt.source.error("UNSUPPORTED_JOIN", message, hint, at=stmt.joins[0])
+        for join in stmt.joins:
+            base = self._joined(stmt, join, base)
+        return base
+
+    def _base(self, stmt: SelectStmt) -> BoundRelation:
+        query, alias = stmt.queries.get(stmt.from_.name.lower()), _alias(stmt)
+        if query is None:
+            stream = bind_stream(stmt.source, stmt.from_, self.catalog)
+            return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
+        if isinstance(query, UnionStmt):
+            return _leaf(stmt.source, bind_union(query, alias, self.merged))
+        if query.window is None:
+            return _renamed(stmt.source, alias, self.merged(query))
+        return _leaf(stmt.source, _results(self.bind_query(query), alias))
+
+    def merged(self, stmt: SelectStmt) -> MergedQuery:
+        """A subquery without window and aggregates."""
+        refuse_unknown_functions(stmt.source, stmt.trees(), self.catalog.has_function)
+        bound = self.bind(stmt)
+        rows = RowExpressions(stmt.source, bound.scope, bound.types)
+        where = rows.condition(stmt.where, "WHERE") if stmt.where is not None else None
+        projections = ProjectionBinder(stmt.source, ResultNames(stmt.source, rows, None)).bind(stmt.projections)
+        check_structure(stmt, "plain", first_aggregate(stmt.source, projections))
+        for each in projections:
+            refuse_modifiers(stmt.source, each.node)
+        columns = [(each.name, rows.finish(each.node, span=each.span)) for each in projections]
+        return MergedQuery(
+            stmt,
+            bound.relation,
+            columns=columns,
+            trees={each.name.lower(): each.node for each in projections},
+            types=bound.types,
+            leaves=bound.leaves,
+            where=(*bound.where, *([where] if where else [])),
+            watermark=stmt.watermark or bound.watermark,
+        )
+
+    def _joined(self, stmt: SelectStmt, join: exp.Join, base: BoundRelation) -> BoundRelation:
+        source, scope, relation = stmt.source, base.scope, base.relation
+        if join.this.name.lower() in stmt.queries:
+            hint = "join a table of the configuration"
+            raise source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot be joined", hint, at=join)
+        taken = [known.alias for known in (*scope.sources, *base.leaves)]
+        table = _bind_table(source, join, self.catalog, taken)
+        using = _using(source, join, scope.sources, table)
+        names = {column.name.lower() for column in relation.columns}
+        side = _table_source(table, using, names, opened=any(known.open for known in base.leaves))
+        bound = _bind_join(source, join, table, using, Scope(source, (*scope.sources, side)), types=base.types)
+        if str(join.args.get("kind") or "") in ("SEMI", "ANTI"):
+            return replace(base, relation=replace(relation, joins=(*relation.joins, bound)))
+        renamed = [(side.names[low].name, side.alias, name) for low, name in side.spelled.items()
+                   if low in side.names and side.names[low].name != name]  # fmt: skip
+        base.types.update({column.name: column.type for column in side.names.values()})
+        joined = replace(
+            relation,
+            joins=(*relation.joins, bound),
+            columns=(*relation.columns, *side.names.values()),
+            renamed=(*relation.renamed, *renamed),
+        )
+        sources = Scope(source, (*scope.sources, side))
+        return replace(base, relation=joined, scope=sources, leaves=(*base.leaves, side))
+
+
+def _alias(stmt: SelectStmt) -> str:
+    """What the query calls a subquery: its alias, or the name that WITH gave it."""
+    alias = stmt.from_.args.get("alias")
+    name = stmt.from_.name
+    return alias.name if alias is not None else "" if name.startswith(PLACEHOLDER) else name
+
+
+def _leaf(source: SourceText, relation: Relation) -> BoundRelation:
+    side = _base_source(relation)
+    scope = Scope(source, (side,))
+    return BoundRelation(relation, scope, dict(scope.types()), (side,))
+
+
+def _renamed(source: SourceText, alias: str, query: MergedQuery) -> BoundRelation:
+    """What a merged subquery reads, under the names that the subquery gives to it."""
+    names = {name.lower(): Column(name, expr.type or "") for name, expr in query.columns}
+    spelled = {low: column.name for low, column in names.items()}
+    scope = Scope(source, (Source(alias, names, spelled=spelled, trees=query.trees),))
+    return BoundRelation(query.relation, scope, query.types, query.leaves, query.where, query.watermark)
+
+
+def _results(query: BoundQuery, alias: str) -> Relation:
+    columns = tuple(Column(output.name, output.expr.type or "") for output in query.outputs)
+    return Relation(query.relation.streams, columns, alias=alias, query=query)
 
 
 def bind_stream(source: SourceText, node: exp.Expr, catalog: Catalog) -> StreamRef:
@@ -97,14 +180,6 @@ def _base_source(base: Relation) -> Source:
     names = {column.name.lower(): column for column in base.columns}
     opened = bool(base.streams) and not base.branches and base.streams[0].open
     return Source(base.alias, names, opened, spelled={low: column.name for low, column in names.items()})
-
-
-def _visible(side: Source) -> tuple[str, tuple[tuple[str, str], ...] | None]:
-    if side.open:
-        return side.alias, None
-    return side.alias, tuple(
-        (side.spelled[low], column.name) for low, column in side.names.items() if not column.hidden
-    )
 
 
 def _bind_table(source: SourceText, join: exp.Join, catalog: Catalog, taken: Sequence[str]) -> StreamRef:
@@ -152,7 +227,13 @@ def _table_source(table: StreamRef, using: Sequence[str], taken: set[str], *, op
 
 
 def _bind_join(
-    source: SourceText, join: exp.Join, table: StreamRef, using: tuple[str, ...], scope: Scope
+    source: SourceText,
+    join: exp.Join,
+    table: StreamRef,
+    using: tuple[str, ...],
+    scope: Scope,
+    *,
+    types: dict[str, str | None],
 ) -> StaticJoin:
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side in ("RIGHT", "FULL"):
@@ -169,28 +250,24 @@ def _bind_join(
     if using:
         text += f" USING ({', '.join(_identifier(name) for name in using)})"
     elif on is not None:
-        text += f" ON {_on_text(source, on, scope)}"
+        text += f" ON {_on_text(source, on, scope, types)}"
     return StaticJoin(table.name, table.alias, columns=table.columns, text=text, using_columns=using)
 
 
-def _on_text(source: SourceText, on: exp.Expr, scope: Scope) -> str:
+def _on_text(source: SourceText, on: exp.Expr, scope: Scope, types: dict[str, str | None]) -> str:
     """The condition with every column qualified: here, unlike in the query, both sides have their own names."""
-    rows = RowExpressions(source, scope, dict(scope.types()))
+    rows = RowExpressions(source, scope, {**types, **scope.types()})
     rows.condition(on.copy(), "ON")
 
     def qualify(part: exp.Expr) -> exp.Expr:
-        if not isinstance(part, exp.Column):
+        if not isinstance(part, exp.Column) or not part.meta.get("bound"):
             return part
-        found = scope.resolve(part)
-        column = name_node(found.own_name)
-        if found.source.alias:
-            column.set("table", exp.Identifier(this=found.source.alias, quoted=needs_quotes(found.source.alias)))
-        node: exp.Expr = column
-        for field in found.path:
-            node = exp.Dot(this=node, expression=exp.Identifier(this=field.name, quoted=field.quoted))
-        return node
+        column, alias = name_node(part.meta["own"]), part.meta["side"]
+        if alias:
+            column.set("table", exp.Identifier(this=alias, quoted=needs_quotes(alias)))
+        return column
 
-    return render(on.transform(qualify, copy=False))
+    return render(rows.resolve(on, "ON").transform(qualify, copy=False))
 
 
 def _identifier(name: str) -> str:

@@ -111,3 +111,12 @@ class ResultNames:
             return self._pseudo(part, f"window_{names[1]}", "SELECT")
         hint = f"select {names[0]}.start and {names[0]}.end, or window_start and window_end"
         raise self.source.error("WINDOW_STRUCT", f"`{self.source.quote(part)}` is not supported", hint, at=part)
+
+
+def first_aggregate(source: SourceText, projections: Sequence[Projection]) -> Span | None:
+    """The place of the first aggregate that is selected."""
+    for projection in projections:
+        for part in projection.node.walk():
+            if aggregate_name(part):
+                return source.span(part) or projection.span
+    return None

@@ -15,6 +15,22 @@ from windowpane.sql.syntax.dialect import tokenize
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import fields_of
 
+ATOMS = (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Cast, exp.Boolean, exp.Null)
+"""Expressions that need no parentheses inside others."""
+
+
+_SEPARATING = (
+    type(None),
+    exp.Alias,
+    exp.Anonymous,
+    exp.Paren,
+    exp.Where,
+    exp.Filter,
+    exp.Group,
+    exp.Distinct,
+    exp.Select,
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -32,6 +48,8 @@ class Source:
     """The source's own spelling of each column."""
     used: dict[str, str] = field(default_factory=dict)
     """Of an open source: the columns that the query names, by their names in the query."""
+    trees: dict[str, exp.Expr] | None = None
+    """Of a subquery that is merged: each column as an expression over the columns of what it reads."""
 
     def find(self, name: str) -> Column | None:
         known = self.names.get(name.lower())
@@ -148,6 +166,22 @@ def name_node(name: str, like: exp.Expr | None = None) -> exp.Column:
     if marks:
         identifier.meta.update(start=min(mark["start"] for mark in marks), end=max(mark["end"] for mark in marks))
     return exp.Column(this=identifier)
+
+
+def written_out(tree: exp.Expr, label: str, like: exp.Expr) -> exp.Expr:
+    """A subquery's expression in the place of the column that named it: errors point at `like`."""
+    found = tree.unnest().copy()
+    for node in found.walk():
+        if node._meta:
+            node.meta.pop("start", None)
+            node.meta.pop("end", None)
+    if not isinstance(found, ATOMS) and not isinstance(like.parent, _SEPARATING):
+        found = exp.Paren(this=found)
+    marks = [node.meta for node in like.walk() if node._meta and "start" in node._meta]
+    if marks:
+        found.meta.update(start=min(mark["start"] for mark in marks), end=max(mark["end"] for mark in marks))
+    found.meta["label"] = label
+    return found
 
 
 def mark_variables(node: exp.Expr) -> None:

@@ -1,119 +1,99 @@
-"""FROM (SELECT … UNION ALL SELECT …): each branch is a separate stream, all with the columns of the first."""
+"""SELECT … UNION ALL SELECT …: each branch is a separate stream, all with the columns of the first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from windowpane.errors import SqlError
-from windowpane.sql.binding.expressions import RowExpressions
 from windowpane.sql.binding.inference import common
-from windowpane.sql.binding.scope import Scope, Source
-from windowpane.sql.query import Column, Expr, Relation, StreamRef, UnionBranch
+from windowpane.sql.binding.scope import Source
+from windowpane.sql.query import Column, Expr, Relation, UnionBranch, Watermark
+from windowpane.sql.scalar import all_of, substitute_columns
 from windowpane.sql.syntax.refusals import UNION_FORM
-from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.source import Place, SourceText
+from windowpane.sql.syntax.statement import SelectStmt, UnionStmt
 
-FindStream = Callable[[exp.Expr], StreamRef]
+
+@dataclass(frozen=True)
+class MergedQuery:
+    """A subquery without window and aggregates, written over the columns of what it reads."""
+
+    stmt: SelectStmt
+    relation: Relation
+    columns: list[tuple[str, Expr]]
+    trees: dict[str, exp.Expr]
+    """The columns' syntax by lower-case name."""
+    types: dict[str, str | None]
+    leaves: tuple[Source, ...]
+    where: tuple[Expr, ...]
+    watermark: Watermark | None
+
+
 Projection = list[tuple[str, Expr]]
 
-_BRANCH_PARTS = {"expressions", "from_", "where"}
 
-
-def bind_union(source: SourceText, subquery: exp.Subquery, find_stream: FindStream) -> Relation:
-    """The relation of a UNION ALL subquery."""
-    alias = subquery.args.get("alias")
-    selects = _flatten(source, subquery.this, subquery)
-    branches = [_bind_branch(source, select, find_stream) for select in selects]
-    projections = _agree(source, [projection for _, projection, _ in branches], selects)
+def bind_union(union: UnionStmt, alias: str, merged: Callable[[SelectStmt], MergedQuery]) -> Relation:
+    """The relation of a UNION ALL. A branch that reads a union again gives several branches."""
+    source = union.source
+    for stmt in union.branches:
+        if stmt.window is not None:
+            raise _unsupported("a window", stmt, stmt.window.span)
+    queries = [_branch(merged(stmt)) for stmt in union.branches]
+    projections = _agree(source, queries)
     bound = tuple(
-        UnionBranch(stream, tuple(projection), where)
-        for (stream, _, where), projection in zip(branches, projections, strict=True)
+        branch
+        for query, projection in zip(queries, projections, strict=True)
+        for branch in _branches(query, projection)
     )
     columns = tuple(Column(name, expr.type or "") for name, expr in projections[0])
-    return Relation(
-        tuple(branch.stream for branch in bound),
-        columns,
-        joins=(),
-        branches=bound,
-        alias=alias.name if alias is not None else "",
-    )
+    return Relation(tuple(branch.stream for branch in bound), columns, branches=bound, alias=alias)
 
 
-def _flatten(source: SourceText, node: exp.Expr, whole: exp.Expr) -> list[exp.Select]:
-    """The branches of nested unions, left to right. A long chain leans left, so this walks and does not recurse."""
-    branches: list[exp.Select] = []
-    while isinstance(node, exp.Union):
-        if node.args.get("distinct"):
-            message = "UNION removes duplicates, which needs all rows"
-            raise source.error("UNSUPPORTED_SET_OPERATION", message, "write UNION ALL", at=node.expression)
-        branches.insert(0, _branch(source, node.expression, whole))
-        node = node.this
-    if not branches:
-        raise _unsupported(source, "a subquery in FROM must be a UNION ALL of streams", whole)
-    return [_branch(source, node, whole), *branches]
+def _branch(query: MergedQuery) -> MergedQuery:
+    """Refuse what a branch cannot hold."""
+    stmt = query.stmt
+    if query.relation.query is not None:
+        raise _unsupported("a windowed query", stmt, stmt.from_)
+    if query.relation.joins:
+        raise _unsupported("a join", stmt, stmt.joins[0] if stmt.joins else stmt.from_)
+    if query.watermark is not None:
+        raise _unsupported("WATERMARK", stmt, query.watermark.span)
+    return query
 
 
-def _branch(source: SourceText, node: exp.Expr, whole: exp.Expr) -> exp.Select:
-    if not isinstance(node, exp.Select):
-        raise _unsupported(source, "a branch of a UNION ALL must be a SELECT", node if source.span(node) else whole)
-    for part, value in node.args.items():
-        if value and part not in _BRANCH_PARTS:
-            word = {"joins": "a join", "group": "GROUP BY", "order": "ORDER BY"}.get(part, part.strip("_").upper())
-            raise _unsupported(source, f"{word} in a branch of a UNION ALL is not supported", node)
-    if not node.args.get("from_"):
-        raise _unsupported(source, "a branch of a UNION ALL must read a stream", node)
-    return node
+def _unsupported(word: str, stmt: SelectStmt, at: Place) -> SqlError:
+    message = f"{word} in a branch of a UNION ALL is not supported"
+    return stmt.source.error("UNSUPPORTED_SUBQUERY", message, f"write {UNION_FORM}", at=at)
 
 
-def _unsupported(source: SourceText, message: str, at: exp.Expr) -> SqlError:
-    return source.error("UNSUPPORTED_SUBQUERY", message, f"write {UNION_FORM}", at=at)
+def _branches(query: MergedQuery, projection: Projection) -> list[UnionBranch]:
+    if not query.relation.branches:
+        return [UnionBranch(query.relation.streams[0], tuple(projection), all_of(query.where))]
+    found = []
+    for branch in query.relation.branches:
+        values = dict(branch.projection)
+        columns = tuple((name, substitute_columns(expr, values)) for name, expr in projection)
+        where = [*([branch.where] if branch.where else []), *(substitute_columns(each, values) for each in query.where)]
+        found.append(UnionBranch(branch.stream, columns, all_of(where)))
+    return found
 
 
-def _bind_branch(
-    source: SourceText, select: exp.Select, find_stream: FindStream
-) -> tuple[StreamRef, Projection, Expr | None]:
-    stream = find_stream(select.args["from_"].this)
-    names = {column.name.lower(): column for column in stream.columns}
-    spelled = {low: column.name for low, column in names.items()}
-    scope = Scope(source, (Source(stream.alias, names, stream.open, spelled=spelled),))
-    rows = RowExpressions(source, scope, dict(scope.types()))
-    projection: Projection = []
-    for item in select.expressions:
-        projection += _project(source, rows, stream, item)
-    where = select.args.get("where")
-    return stream, projection, rows.condition(where.this, "WHERE") if where is not None else None
-
-
-def _project(source: SourceText, rows: RowExpressions, stream: StreamRef, item: exp.Expr) -> Projection:
-    if item.is_star:
-        if stream.open:
-            message = f"the columns of `{stream.name}` are unknown, so `*` cannot be used"
-            raise source.error("NEEDS_SCHEMA", message, "list the columns, or declare a schema", at=item)
-        if isinstance(item, exp.Star) and any(item.args.values()):
-            raise _unsupported(source, "`*` with EXCEPT is not allowed in a branch", item)
-        return [(column.name, rows.finish(rows.resolve(exp.column(column.name, quoted=True), "SELECT")))
-                for column in stream.columns if not column.hidden]  # fmt: skip
-    inner, name = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
-    label = name or (inner.name if isinstance(inner, (exp.Column, exp.Dot)) else "")
-    return [(label, rows.bind(inner, "SELECT"))]
-
-
-def _agree(source: SourceText, projections: list[Projection], selects: Sequence[exp.Select]) -> list[Projection]:
+def _agree(source: SourceText, queries: Sequence[MergedQuery]) -> list[Projection]:
     """All branches with the first one's names and a common type per column."""
+    projections = [query.columns for query in queries]
     first = projections[0]
-    lowered = [name.lower() for name, _ in first]
-    for name, expr in first:
-        if not name:
-            message = f"`{source.quote(expr.span)}` has no name"
-            raise source.error("NEEDS_ALIAS", message, "write … AS name", at=expr.span)
-        if lowered.count(name.lower()) > 1:
-            raise source.error("DUPLICATE_OUTPUT", f"two columns are called `{name}`", "write … AS name", at=expr.span)
-    for projection, select in zip(projections, selects, strict=True):
-        if len(projection) != len(first):
-            message = f"a branch has {len(projection)} columns, the first one {len(first)}"
-            raise source.error("UNION_COLUMNS", message, "all branches need the same columns", at=select.expressions[0])
+    for item in queries[0].stmt.projections:
+        if not item.is_star and not isinstance(item, (exp.Alias, exp.Column, exp.Dot)):
+            message = f"`{source.quote(item)}` has no name"
+            raise source.error("NEEDS_ALIAS", message, "write … AS name", at=item)
+    for query in queries:
+        if len(query.columns) != len(first):
+            message = f"a branch has {len(query.columns)} columns, the first one {len(first)}"
+            at = query.columns[0][1].span
+            raise source.error("UNION_COLUMNS", message, "all branches need the same columns", at=at)
     kinds = [_common_type(source, name, [projection[index][1] for projection in projections])
              for index, (name, _) in enumerate(first)]  # fmt: skip
     return [

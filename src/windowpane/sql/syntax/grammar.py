@@ -96,15 +96,9 @@ READ: Mapping[type[exp.Expr], Mapping[str, Kinds]] = {
         "order": frozenset({exp.Order}),
         "limit": frozenset({exp.Limit}),
     },
-    exp.From: {"this": frozenset({exp.Table, exp.Subquery})},
+    exp.From: {"this": frozenset({exp.Table})},
     exp.Table: {"this": _NAME, "alias": frozenset({exp.TableAlias})},
     exp.TableAlias: {"this": _NAME},
-    exp.Subquery: {"this": frozenset({exp.Union}), "alias": frozenset({exp.TableAlias})},
-    exp.Union: {
-        "this": frozenset({exp.Select, exp.Union}),
-        "expression": frozenset({exp.Select}),
-        "distinct": _FLAG,
-    },
     exp.Join: {
         "this": frozenset({exp.Table}),
         "side": _TEXT,

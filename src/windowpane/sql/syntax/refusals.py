@@ -14,7 +14,7 @@ from windowpane.sql.types import SPELLINGS, type_name
 
 GROUP_HINT = "list the keys: GROUP BY a, b"
 FROM_HINT = "use the declared name of the stream"
-UNION_FORM = "FROM (SELECT a, b FROM x UNION ALL SELECT a, b FROM y) AS u"
+UNION_FORM = "SELECT a, b FROM x UNION ALL SELECT a, b FROM y"
 
 _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Select, "distinct"): ("SELECT_DISTINCT", "SELECT DISTINCT is not supported", "put the columns into GROUP BY"),
@@ -37,7 +37,7 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Select, "distribute"): ("UNSUPPORTED_SORT", "DISTRIBUTE BY is not supported", "leave it out"),
     (exp.Select, "locks"): ("UNSUPPORTED_SYNTAX", "FOR UPDATE is not supported", "leave it out"),
     (exp.Select, "into"): ("UNSUPPORTED_SYNTAX", "SELECT INTO is not supported", "name a sink in the configuration"),
-    (exp.Select, "with_"): ("UNSUPPORTED_CTE", "WITH is not supported", "write the query without WITH"),
+    (exp.Select, "with_"): ("UNSUPPORTED_CTE", "WITH is not supported here", "write it where the query begins"),
     (exp.Select, "kind"): ("UNSUPPORTED_SYNTAX", "SELECT AS is not supported", "list the columns"),
     (exp.Select, "limit"): ("UNSUPPORTED_FETCH", "FETCH is not supported", "use LIMIT"),
     (exp.Limit, "expressions"): ("BAD_LIMIT", "LIMIT … BY is not supported", "write LIMIT 10: it holds per window"),
@@ -61,9 +61,8 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
 def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select:
     """The tree as a SELECT all of whose parts can run."""
     if isinstance(tree, exp.SetOperation):
-        hint = "a UNION ALL of streams stands as a subquery: FROM (SELECT … UNION ALL SELECT …) AS u"
-        message = "UNION, INTERSECT and EXCEPT of queries are not supported"
-        raise source.error("UNSUPPORTED_SET_OPERATION", message, hint, at=tree.expression)
+        message = "INTERSECT and EXCEPT of queries are not supported"
+        raise source.error("UNSUPPORTED_SET_OPERATION", message, f"write {UNION_FORM}", at=tree.expression)
     if not isinstance(tree, exp.Select):
         raise source.error("NOT_A_SELECT", "this is not a SELECT", "write SELECT … FROM …", at=source.tokens[0])
     refuse_unread(source, tree)
@@ -87,8 +86,6 @@ def refuse_unread(source: SourceText, tree: exp.Expr) -> None:
 
 def _refusal(source: SourceText, found: Unread) -> SqlError:
     node, name = type(found.node), found.argument
-    if node is exp.Union or node is exp.Subquery:
-        return refuse_in_subquery(source, found)
     if node is exp.Join:
         return _refuse_join(source, found)
     if node is exp.Window:
@@ -131,28 +128,10 @@ def _refuse_from(source: SourceText, found: Unread) -> SqlError:
 
 
 def _refuse_join(source: SourceText, found: Unread) -> SqlError:
-    if isinstance(found.value, exp.Subquery):
-        hint = "declare it as a table in the configuration"
-        return source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot be joined", hint, at=found.node)
     word = f"{found.value} JOIN" if found.argument == "method" else f"{found.argument.strip('_').upper()} in a join"
     if found.argument == "this":
         word = f"`{source.quote(found.place)}` in a join"
     return source.error("UNSUPPORTED_JOIN", f"{word} is not supported", "write JOIN … ON …", at=found.node)
-
-
-def refuse_in_subquery(source: SourceText, found: Unread) -> SqlError:
-    """The message for what a subquery in FROM cannot hold."""
-    value, at = found.value, found.place if source.span(found.place) else found.node
-    message = f"{found.argument.strip('_').upper()} on a subquery is not supported"
-    if isinstance(value, exp.SetOperation) and not isinstance(value, exp.Union):
-        return source.error("UNSUPPORTED_SET_OPERATION", "only UNION ALL is supported", f"write {UNION_FORM}", at=at)
-    if isinstance(found.node, exp.Union):
-        message = f"{found.argument.strip('_').upper()} of a UNION is not supported"
-        if found.argument in ("this", "expression"):
-            message = "a branch of a UNION ALL must be a SELECT"
-    elif found.argument == "this":
-        message, at = "a subquery in FROM must be a UNION ALL of streams", found.node
-    return source.error("UNSUPPORTED_SUBQUERY", message, f"write {UNION_FORM}", at=at)
 
 
 def _place(source: SourceText, found: Unread, message: str) -> Place:
@@ -202,7 +181,7 @@ def _unknown_type(source: SourceText, cast: exp.Cast) -> SqlError:
 def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlError:
     at = part if source.span(part) else whole
     if isinstance(part, (exp.Subquery, exp.Select, exp.Exists)):
-        hint = "join a static table instead; a UNION ALL of streams may stand in FROM"
+        hint = "join a static table, or write the subquery in FROM"
         return source.error("UNSUPPORTED_SUBQUERY", "a subquery is not allowed here", hint, at=at)
     if isinstance(part, exp.Window):
         hint = "group by a window instead: GROUP BY tumblingwindow('ss', 10)"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -54,6 +55,8 @@ class SelectStmt:
     limit_span: Span | None = None
     watermark: Watermark | None = None
     emit: Emit | None = None
+    queries: Mapping[str, Statement] = field(default_factory=dict)
+    """The queries that FROM and JOIN read, by the (lower-case) name of the table that stands for them there."""
 
     def trees(self) -> Iterator[exp.Expr]:
         """All syntax trees of the statement, those of its window included."""
@@ -67,3 +70,15 @@ class SelectStmt:
         """Lines for goldens: the window and the group keys, in order."""
         window = [f"window: {self.window.spec}"] if self.window else []
         return window + [f"group by: {render(expression)}" for expression in self.group_by_exprs]
+
+
+@dataclass(frozen=True)
+class UnionStmt:
+    """`SELECT … UNION ALL SELECT …`."""
+
+    source: SourceText
+    branches: tuple[SelectStmt, ...]
+    span: Span
+
+
+Statement: TypeAlias = SelectStmt | UnionStmt

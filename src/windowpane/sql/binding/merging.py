@@ -1,0 +1,49 @@
+"""A query without a window over the results of a windowed one: merged into what that query computes of its results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windowpane.sql.query import BoundQuery, Output
+from windowpane.sql.scalar import all_of, substitute_columns
+from windowpane.sql.syntax.statement import SelectStmt
+
+
+def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
+    """The inner query with the outer one's outputs; a query with a window stays as it is.
+
+    `SELECT a + 1 AS b FROM (SELECT max(x) AS a … GROUP BY …) WHERE a > 2` is
+    `SELECT max(x) + 1 AS b … GROUP BY … HAVING max(x) > 2`.
+    """
+    inner = outer.relation.query
+    if inner is None:
+        return outer
+    if outer.window is not None:
+        hint = "write the results of the inner query to a sink, and read them from there"
+        message = "a window over the results of a windowed query is not supported yet"
+        raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=outer.window.span)
+    if stmt.watermark is not None:
+        hint = "write it in the subquery: the query around it has no window"
+        raise stmt.source.error("WATERMARK_PLACE", "WATERMARK belongs to the query with the window", hint,
+                                at=stmt.watermark.span)  # fmt: skip
+    if outer.where is not None and inner.limit is not None:
+        hint = "put the condition into the subquery, as WHERE or HAVING"
+        message = "WHERE around a subquery with LIMIT is not supported"
+        raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.where)
+    if outer.where is not None and inner.kind != "aggregate":
+        hint = "put the condition into the subquery"
+        message = "WHERE around a windowed query without aggregates is not supported"
+        raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.where)
+    results = {output.name: output.expr for output in inner.outputs}
+    carried = {column.name: results[column.label] for column in outer.carried}
+    outputs = tuple(Output(output.name, substitute_columns(output.expr, carried)) for output in outer.outputs)
+    conditions = [*([inner.having] if inner.having else [])]
+    conditions += [substitute_columns(outer.where, results)] if outer.where else []
+    return replace(
+        inner,
+        text=outer.text,
+        canonical=outer.canonical,
+        plan_id=outer.plan_id,
+        outputs=outputs,
+        having=all_of(conditions),
+    )

@@ -1,0 +1,182 @@
+"""The tree of a query: WITH, subqueries in FROM and JOIN, UNION ALL. Each SELECT is parsed from tokens of its own.
+
+A placeholder takes the place of each subquery, so that a SELECT is plain Spark SQL with our clauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from windowpane.errors import Span, SqlError
+from windowpane.sql.syntax.clauses import ORDER
+from windowpane.sql.syntax.select import parse_select
+from windowpane.sql.syntax.source import SourceText, nesting
+from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
+
+MAX_SELECTS = 500
+"""More would only come from common table expressions that read each other several times."""
+WITH_FORM = "WITH name AS (SELECT …) SELECT … FROM name"
+PLACEHOLDER = "\0query"
+
+
+def parse_statement(source: SourceText) -> SelectStmt:
+    """The statement of a text, with the queries that it reads."""
+    found = _QueryParser(source.sql).query(source.tokens, {}, source.tokens[-1])
+    return found if isinstance(found, SelectStmt) else _over_union(source, found)
+
+
+def _over_union(source: SourceText, union: UnionStmt) -> SelectStmt:
+    """A UNION ALL at the top level is a plain query over its rows."""
+    star, table = exp.Star(), exp.Table(this=exp.Identifier(this=PLACEHOLDER))
+    star.meta.update(start=union.span.start, end=union.span.end - 1)
+    return SelectStmt(source, (star,), table, queries={PLACEHOLDER: union})
+
+
+@dataclass
+class _Cte:
+    """A common table expression: parsed anew wherever it is read, because binding changes syntax trees."""
+
+    name: Token
+    tokens: list[Token]
+    visible: Mapping[str, _Cte]
+    reads: int = 0
+
+
+@dataclass
+class _QueryParser:
+    """Parses the queries of one text. `visible` are the common table expressions that a query can name."""
+
+    sql: str
+    selects: int = field(default=0)
+
+    def query(self, tokens: list[Token], visible: Mapping[str, _Cte], before: Token) -> Statement:
+        """The query of some tokens; `before` is the place to name if there are none."""
+        own, body = self._with(tokens, visible)
+        parts = list(self._union_parts(body, before))
+        branches = [self._branch(part, {**visible, **own}) for part in parts]
+        for cte in own.values():
+            if not cte.reads:
+                message = f"nothing reads `{cte.name.text}`"
+                raise self._error("UNREAD_CTE", message, "leave it out, or name it in FROM", cte.name)
+        if len(branches) == 1:
+            return branches[0]
+        return UnionStmt(SourceText(self.sql, body), tuple(branches), Span(body[0].start, body[-1].end + 1))
+
+    def _error(self, code: str, message: str, hint: str, at: Token) -> SqlError:
+        return SourceText(self.sql, [at]).error(code, message, hint, at=at)
+
+    def _with(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> tuple[dict[str, _Cte], list[Token]]:
+        """The expressions of WITH and the tokens after it."""
+        found: dict[str, _Cte] = {}
+        if not tokens or tokens[0].token_type != TokenType.WITH:
+            return found, tokens
+        rest = tokens[1:]
+        while True:
+            name, body, rest = self._cte(rest, tokens[0])
+            if name.text.lower() in found:
+                hint = "give it another name"
+                raise self._error("DUPLICATE_ALIAS", f"`{name.text}` is the name of two queries", hint, name)
+            found[name.text.lower()] = _Cte(name, body, {**visible, **found})
+            if not rest or rest[0].token_type != TokenType.COMMA:
+                return found, rest
+            rest = rest[1:]
+
+    def _cte(self, tokens: list[Token], before: Token) -> tuple[Token, list[Token], list[Token]]:
+        """`name AS (query)`: the name, the query's tokens, what follows."""
+        words = [token.token_type for token in tokens[:3]]
+        if words[:1] == [TokenType.RECURSIVE]:
+            message = "WITH RECURSIVE is not supported"
+            raise self._error("UNSUPPORTED_CTE", message, "a stream cannot be read by itself", tokens[0])
+        if words[1:2] == [TokenType.L_PAREN]:
+            message = "a list of columns after a name in WITH is not supported"
+            raise self._error("UNSUPPORTED_CTE", message, "rename in SELECT: … AS name", tokens[1])
+        if words[1:] != [TokenType.ALIAS, TokenType.L_PAREN]:
+            at = (tokens or [before])[0]
+            raise self._error("SYNTAX", "WITH needs names of queries", f"write {WITH_FORM}", at)
+        closing = self._closing(tokens, 2)
+        return tokens[0], tokens[3:closing], tokens[closing + 1 :]
+
+    def _closing(self, tokens: list[Token], opening: int) -> int:
+        """The place of the parenthesis that closes the one at `opening`."""
+        for index, depth in enumerate(nesting(tokens[opening:])):
+            if depth == 0:
+                return opening + index
+        raise self._error("SYNTAX", "the parenthesis is not closed", "close it", tokens[opening])
+
+    def _union_parts(self, tokens: list[Token], before: Token) -> Iterator[list[Token]]:
+        """The queries between UNION ALL."""
+        depth, start = nesting(tokens), 0
+        for index, token in enumerate(tokens):
+            if depth[index] == 0 and token.token_type == TokenType.UNION:
+                following = tokens[index + 1 : index + 2]
+                if not following or following[0].token_type != TokenType.ALL:
+                    message = "UNION removes duplicates, which needs all rows"
+                    raise self._error("UNSUPPORTED_SET_OPERATION", message, "write UNION ALL", token)
+                yield self._some(tokens[start:index], token)
+                start = index + 2
+        yield self._some(tokens[start:], tokens[start - 1] if start else before)
+
+    def _some(self, tokens: list[Token], before: Token) -> list[Token]:
+        if not tokens:
+            raise self._error("SYNTAX", "a query is missing", f"write {ORDER}", before)
+        return tokens
+
+    def _branch(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
+        while tokens[0].token_type == TokenType.L_PAREN and self._closing(tokens, 0) == len(tokens) - 1 > 1:
+            tokens = tokens[1:-1]
+        return self._select(tokens, visible)
+
+    def _select(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
+        if tokens[0].token_type != TokenType.SELECT:
+            message = f"a query starts with SELECT, not `{tokens[0].text}`"
+            raise self._error("NOT_A_SELECT", message, f"write {ORDER}", tokens[0])
+        self.selects += 1
+        if self.selects > MAX_SELECTS:
+            message = f"the query has more than {MAX_SELECTS} SELECTs"
+            raise self._error("TOO_DEEP", message, "a query in WITH counts each time it is read", tokens[0])
+        shown, queries = self._without_subqueries(tokens, visible)
+        stmt = parse_select(SourceText(self.sql, shown))
+        for table in (stmt.from_, *(join.this for join in stmt.joins)):
+            cte = visible.get(table.name.lower()) if isinstance(table, exp.Table) else None
+            if cte is not None:
+                cte.reads += 1
+                queries[table.name.lower()] = self.query(cte.tokens, cte.visible, cte.name)
+        return replace(stmt, queries=queries)
+
+    def _without_subqueries(
+        self, tokens: list[Token], visible: Mapping[str, _Cte]
+    ) -> tuple[list[Token], dict[str, Statement]]:
+        """The tokens with a placeholder for each subquery of FROM and JOIN, and the subqueries."""
+        shown: list[Token] = []
+        queries: dict[str, Statement] = {}
+        depth, index = nesting(tokens), 0
+        while index < len(tokens):
+            token = tokens[index]
+            if depth[index] == 1 and token.token_type == TokenType.L_PAREN and _takes_query(shown):
+                closing = self._closing(tokens, index)
+                inner = self._unwrapped(tokens[index + 1 : closing])
+                if inner and inner[0].token_type in (TokenType.SELECT, TokenType.WITH):
+                    name = f"{PLACEHOLDER}{len(queries)}"
+                    queries[name] = self.query(inner, visible, token)
+                    end = tokens[closing].end
+                    shown.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, end))
+                    index = closing + 1
+                    continue
+            shown.append(token)
+            index += 1
+        return shown, queries
+
+    def _unwrapped(self, tokens: list[Token]) -> list[Token]:
+        while tokens and tokens[0].token_type == TokenType.L_PAREN and self._closing(tokens, 0) == len(tokens) - 1:
+            tokens = tokens[1:-1]
+        return tokens
+
+
+def _takes_query(before: list[Token]) -> bool:
+    """Whether the tokens end where FROM or JOIN takes a query."""
+    kinds = [token.token_type for token in before[-2:]]
+    return kinds[-1:] == [TokenType.JOIN] or (kinds[-1:] == [TokenType.FROM] and kinds[:1] != [TokenType.DISTINCT])
