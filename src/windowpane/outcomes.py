@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-SideKind: TypeAlias = Literal["late", "error", "evicted", "duplicate"]
+SideKind: TypeAlias = Literal["late", "error", "evicted", "duplicate", "unmatched"]
 SIDE_KINDS: tuple[SideKind, ...] = get_args(SideKind)
 """Outcomes whose rows go to a side output."""
 
@@ -29,6 +29,7 @@ OUTCOMES = (
     Outcome("error", "could not be read or computed"),
     Outcome("duplicate", "repeat a dedupe key"),
     Outcome("evicted", "their group exceeds max_groups"),
+    Outcome("unmatched", "found no partner in a join"),
     Outcome("no_window", "belong to no window"),
 )
 """In the order of the accounting identity."""

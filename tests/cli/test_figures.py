@@ -49,7 +49,7 @@ def test_the_accounting_names_every_kind_and_adds_up() -> None:
     text = io.StringIO()
     Console(file=text, width=80).print(accounting_table("hot", TOTALS, {"late": "dlq", "error": "dlq"}))
     shown = text.getvalue()
-    kinds = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "no_window", "buffered")
+    kinds = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "unmatched", "no_window", "buffered")
     assert all(kind in shown for kind in kinds)
     assert "had closed, to dlq" in shown
     assert "adds up: 1,234 = 1,200 + 20 + 10 + 4" in shown

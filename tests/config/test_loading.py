@@ -126,7 +126,7 @@ def test_defaults() -> None:
     assert (options.checkpoint, options.trigger, options.shards) == (None, Trigger("as_fast_as_possible"), None)
     assert (transform.watermark_lag_us, transform.allowed_lateness_us, transform.dedupe) == (None, None, None)
     assert {kind: route.sink for kind, route in transform.side_output.routes().items()} == dict.fromkeys(
-        ("late", "error", "evicted", "duplicate"), "metrics_only"
+        ("late", "error", "evicted", "duplicate", "unmatched"), "metrics_only"
     )
 
 

@@ -14,7 +14,7 @@ from tests.oracle.rows import Emission, Row
 from tests.oracle.spec import Aligned, Cumulated, Plain, Query, Session, Unreadable, Values
 from tests.oracle.windows import windows_of
 
-FATES = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "no_window")
+FATES = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "unmatched", "no_window")
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ class SideOutput(Settings):
     error: Route = Field(default_factory=Route, description="Rows that could not be decoded or computed.")
     evicted: Route = Field(default_factory=Route, description="Rows whose group exceeds limits.max_groups.")
     duplicate: Route = Field(default_factory=Route, description="Rows whose dedupe key was seen before.")
+    unmatched: Route = Field(default_factory=Route, description="Rows for which a join found no partner.")
 
     def routes(self) -> dict[SideKind, Route]:
         """All of them, by kind."""

@@ -20,6 +20,7 @@ class Accounting:
     error: int = 0
     duplicate: int = 0
     evicted: int = 0
+    unmatched: int = 0
     no_window: int = 0
     buffered: int = 0
 

@@ -15,6 +15,9 @@ reinjected rows contain this column name.
 """
 KEEP = "_keep"
 """bool: the WHERE clause; anything but true is filtered."""
+UNMATCHED = "_unmatched"
+"""bool: an inner or semi join with a static table found no partner for the row. Only there if a query has such a join.
+"""
 ERROR = "_error"
 """string: reason why the row cannot be evaluated; NULL for good rows."""
 DETAIL = "_detail"

@@ -19,6 +19,7 @@ LATE_WINDOW = "allowed_lateness_exceeded"
 LATE_ROW = "behind_watermark"
 MAX_GROUPS = "max_groups"
 DUPLICATE = "duplicate_key"
+NO_PARTNER = "no_partner"
 OVERFLOW = "overflow"
 DECODE = "decode_error"
 SHOWN = 200

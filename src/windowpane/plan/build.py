@@ -17,7 +17,7 @@ from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
 from windowpane.plan.scan import ColumnarScan, resolve_scan
-from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, side_notes
+from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, may_lack_partner, side_notes
 from windowpane.plan.stages import StageGraph
 from windowpane.plan.staging import stages_of
 from windowpane.sql import SessionFacts
@@ -119,6 +119,7 @@ class _Builder:
                 then=route.then,
             )
             for kind, route in transform.side_output.routes().items()
+            if kind != "unmatched" or may_lack_partner(self.context.bound.relation)
         )
         return logical.LogicalSink(self.result(), transform.sinks, routes)
 

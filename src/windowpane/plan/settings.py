@@ -8,7 +8,7 @@ from windowpane.outcomes import SideKind
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.timing import Timing
-from windowpane.sql.query import Expr, GroupKey
+from windowpane.sql.query import Expr, GroupKey, Relation
 
 
 def check_max_groups(context: PlanContext) -> None:
@@ -72,6 +72,11 @@ def _dedupe_key(context: PlanContext, position: int, name: str) -> GroupKey:
     return GroupKey(f"_d{position}", found, Expr(quote(found), column.type if column else None, (found,)))
 
 
+def may_lack_partner(relation: Relation) -> bool:
+    """Whether rows can be unmatched: an inner or semi join drops rows that find no partner."""
+    return any(not join.text.startswith(("LEFT JOIN", "LEFT ANTI", "ANTI")) for join in relation.joins)
+
+
 def side_notes(context: PlanContext, timing: Timing) -> tuple[str, ...]:
     """Routes that were written down and can never get a row."""
     never: dict[SideKind, str] = {}
@@ -81,5 +86,7 @@ def side_notes(context: PlanContext, timing: Timing) -> tuple[str, ...]:
         never["evicted"] = "`limits.max_groups` is not set"
     if context.transform.dedupe is None:
         never["duplicate"] = "`dedupe` is not set"
+    if not may_lack_partner(context.bound.relation):
+        never["unmatched"] = "the query has no join that needs a partner"
     written = context.transform.side_output.model_fields_set
     return tuple(f"`side_output.{kind}` gets no rows: {reason}" for kind, reason in never.items() if kind in written)

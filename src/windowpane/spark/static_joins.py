@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windowpane.core import columns as c
 from windowpane.errors import PlanError
 from windowpane.evaluation.reasons import EVALUATION_ERROR
 from windowpane.plan.columns import quote
@@ -44,7 +45,9 @@ class JoinedTable:
     join: StaticJoin
 
     def to(self, source: DataFrame, table: DataFrame) -> DataFrame:
-        """A stream row without a partner has been read, so it stays as a filtered row."""
+        """A stream row without a partner has been read, so it stays: as an unmatched row, or where the join is an anti
+        join, the row with a partner as a filtered one.
+        """
         join = self.join
         stream_view, table_view = (f"wp_{uuid.uuid4().hex}" for _ in range(2))
         kind = join.text.partition("JOIN ")[0].strip()
@@ -59,9 +62,10 @@ class JoinedTable:
         kept = self._partner(kind, f"{alias}.{_MATCHED}")
         before = f"coalesce({stream}.{KEEP}, TRUE)" if KEEP in source.columns else None
         kept = f"{before} AND {kept}" if before else kept
-        hidden = (KEEP, JOIN_ERROR, JOIN_DETAIL)
+        hidden = (KEEP, c.UNMATCHED, JOIN_ERROR, JOIN_DETAIL)
         columns = [f"{stream}.{quote(name)}" for name in source.columns if name not in hidden]
         columns += [*([] if one_sided else self._table_columns()), f"{kept} AS {KEEP}"]
+        columns += self._unmatched(source, kind, f"{alias}.{_MATCHED} IS NULL", before)
         columns += self._errors(source, parts, before)
         on = " AND ".join(part.text for part in parts) or "TRUE"
         sql = f"SELECT {', '.join(columns)} FROM {stream_view} AS {stream} LEFT JOIN {table_view} AS {alias} ON {on}"
@@ -123,6 +127,13 @@ class JoinedTable:
         if kind == "LEFT":
             return "TRUE"
         return f"{matched} IS NULL" if "ANTI" in kind else f"{matched} IS NOT NULL"
+
+    def _unmatched(self, source: DataFrame, kind: str, alone: str, before: str | None) -> list[str]:
+        """Whether a row lacks the partner that this join, or one before it, asks for."""
+        parts = [f"coalesce({self._stream}.{c.UNMATCHED}, FALSE)"] if c.UNMATCHED in source.columns else []
+        if kind != "LEFT" and "ANTI" not in kind:
+            parts.append(f"({before} AND {alone})" if before else alone)
+        return [f"{' OR '.join(parts)} AS {c.UNMATCHED}"] if parts else []
 
     def _table_columns(self) -> list[str]:
         """Columns of the table, under new names where they clash."""

@@ -25,7 +25,7 @@ from windowpane.testing.decode import Decoded
 from windowpane.testing.expressions import ROW, Expressions, compiler
 from windowpane.testing.joins import TableJoin
 
-_CARRIED = (c.SOURCE_PARTITION, ROW, c.CORRUPT)
+_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, ROW, c.CORRUPT)
 _WHERE = "_branch_where"
 
 

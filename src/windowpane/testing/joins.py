@@ -1,4 +1,4 @@
-"""Joins with static tables, without Spark. A stream row without a partner is a filtered row: it has been read."""
+"""Joins with static tables, without Spark. A stream row without a partner has been read, so it stays, unmatched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from windowpane.core import columns as c
 from windowpane.errors import InternalError
 from windowpane.evaluation.duckdb_tables import quoted
 from windowpane.sql import translate_expression
@@ -43,10 +44,15 @@ class TableJoin:
             table = f"(SELECT *, TRUE AS {_MATCHED} FROM {quoted(self.join.table)})"
             source = f" LEFT JOIN {table} AS {quoted(self.join.alias)} ON {condition}"
             columns, kept = self._columns(), "TRUE" if kind == "LEFT JOIN" else f"{_MATCHED} IS NOT NULL"
-        own = f"{stream}.*"
-        if self.keep in rows.column_names:
-            own, kept = f"{own} EXCLUDE ({self.keep})", f"coalesce({self.keep}, FALSE) AND {kept}"
-        sql = f"SELECT {own}{columns}, {kept} AS {self.keep} FROM input AS {stream}{source} ORDER BY {stream}.{ROW}"
+        alone = f"NOT ({kept})" if kind != "LEFT JOIN" and "ANTI" not in kind else "FALSE"
+        hidden = [name for name in (self.keep, c.UNMATCHED) if name in rows.column_names]
+        own = f"{stream}.* EXCLUDE ({', '.join(hidden)})" if hidden else f"{stream}.*"
+        if self.keep in hidden:
+            before = f"coalesce({self.keep}, FALSE)"
+            kept, alone = f"{before} AND {kept}", f"{before} AND {alone}"
+        alone = f"{c.UNMATCHED} OR {alone}" if c.UNMATCHED in hidden else alone
+        flags = f"{kept} AS {self.keep}, {alone} AS {c.UNMATCHED}"
+        sql = f"SELECT {own}{columns}, {flags} FROM input AS {stream}{source} ORDER BY {stream}.{ROW}"
         return self.expressions.query(sql, rows)
 
     def _condition(self, on: str | None, stream: str, rows: pa.Table) -> str:

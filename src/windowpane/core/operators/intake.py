@@ -38,7 +38,7 @@ class Intake(Operator):
         self.future_rows = 0
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
-        judged = (c.KEEP, c.ERROR, c.DETAIL)
+        judged = (c.KEEP, c.UNMATCHED, c.ERROR, c.DETAIL)
         return pa.schema([field for field in given if field.name not in judged])
 
     def on_rows(self, frame: Rows) -> list[Frame]:
@@ -47,9 +47,10 @@ class Intake(Operator):
         return [*frames, Rows(rows)] if rows.num_rows else frames
 
     def _without_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
-        """Rows that are neither bad nor filtered. Without the columns ERROR and KEEP, all rows are."""
+        """Rows that are neither bad, unmatched nor filtered. Each of these needs a column; without it, no row is."""
         self.counts.in_ += batch.num_rows
         batch = self._without_errors(batch, frames) if c.ERROR in batch.schema.names else batch
+        batch = self._without_unmatched(batch, frames) if c.UNMATCHED in batch.schema.names else batch
         if c.KEEP not in batch.schema.names:
             return batch
         kept = flags(batch, c.KEEP)
@@ -68,6 +69,19 @@ class Intake(Operator):
             frames.append(SideRows(refused))
             batch = select(batch, good)
         return batch.drop_columns([c.ERROR, c.DETAIL])
+
+    def _without_unmatched(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
+        unmatched = flags(batch, c.UNMATCHED)
+        if unmatched.any():
+            alone = select(batch, unmatched)
+            self.counts.unmatched += alone.num_rows
+            parted = side.side_batch(
+                "unmatched", side.NO_PARTNER, alone, clock_us=self.clock_us, watermark_us=self.watermark_us,
+                keys=self._keys,
+            )  # fmt: skip
+            frames.append(SideRows(parted))
+            batch = select(batch, ~unmatched)
+        return batch.drop_columns([c.UNMATCHED])
 
     def _progress(self, batch: pa.RecordBatch) -> dict[str, int | None]:
         """The largest event time per source partition, filtered and bad rows included, without rows too far ahead.
