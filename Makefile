@@ -97,6 +97,11 @@ bench-state: setup ## Measure micro-batches beside a large state, against Spark 
 	@scripts/java
 	$(PYTHON) -m bench.state $(ARGS)
 
+.PHONY: bench-fixed
+bench-fixed: setup ## Measure what a micro-batch of a few rows costs as a query warms up, against Spark (ARGS="--batches 800")
+	@scripts/java
+	$(PYTHON) -m bench.fixed_cost $(ARGS)
+
 .PHONY: bench-spread
 bench-spread: setup ## Measure how dedupe, quotas and busy keys spread over shards (ARGS="--cases skew")
 	@scripts/java
@@ -123,7 +128,7 @@ torture: setup ## Kill a pipeline KILLS times at random points, and compare its 
 
 GROUPS ?= 1000000
 .PHONY: torture-state
-torture-state: setup ## Kill a pipeline while it closes a window of GROUPS groups, its cache of state damaged all the time
+torture-state: setup ## Kill a pipeline while it merges state and closes a window of GROUPS groups, its cache of state damaged all the time
 	@scripts/java
 	$(PYTHON) -m bench.torture_state --groups $(GROUPS) $(if $(SEED),--seed $(SEED))
 

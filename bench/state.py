@@ -4,7 +4,7 @@
                           [--engines windowpane,spark,flink-rocksdb,flink-hashmap] [--json FILE]
 
 Files of 500,000 rows open the groups. A new process then goes on from the checkpoint, with one file per micro-batch,
-whose time is measured; the first four warm up. Flink has no micro-batches: it runs over all files and over those that
+whose time is measured; the first third warms up. Flink has no micro-batches: it runs over all files and over those that
 open the groups, and the difference is the time for the others, so that it is measured with large files only.
 Each run has ten minutes.
 
@@ -32,8 +32,7 @@ from bench.nexmark.processes import EngineError, execute
 from bench.state_cases import CASES, flink_statements, write_batches, write_fill
 
 PATIENCE_S = 600.0
-WARM_UP = 4
-BATCHES = {1_000: 44, 1_000_000: 8}
+BATCHES = {1_000: 150, 1_000_000: 9}
 ENGINES = ("windowpane", "spark", "flink-rocksdb", "flink-hashmap")
 FEWEST_FOR_FLINK = 100_000
 """Rows per file. With fewer, the difference between two jobs is lost in the time they take to start."""
@@ -81,7 +80,7 @@ def _on_spark(engine: str, case: str, groups: int, rows: int, folder: Path) -> F
     filled, fill_usage = execute(command, task, seconds=PATIENCE_S)
     write_batches(data, groups, rows, BATCHES[rows])
     answer, usage = execute(command, task, seconds=PATIENCE_S)
-    took = answer["seconds"][WARM_UP:] or answer["seconds"]
+    took = answer["seconds"][len(answer["seconds"]) // 3 :]
     return Figure(
         engine, case, groups, rows, statistics.median(took), float(np.percentile(took, 99)),
         written_mb=answer["written"] / 1e6 / len(answer["seconds"]), peak_mb=max(usage.peak_mb, fill_usage.peak_mb),

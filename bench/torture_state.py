@@ -1,4 +1,4 @@
-"""A pipeline with large state, killed with SIGKILL while it closes a window of many groups, and resumed.
+"""A pipeline with large state, killed with SIGKILL while it merges and while it closes a window, and resumed.
 
 `make torture-state GROUPS=5000000`. All the time, the cache of state on the executor is damaged. The results must be
 those that follow from the input, each of them once.
@@ -26,8 +26,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.torture import run_to_end, start
+from windowpane.core.rows import joined
+from windowpane.core.run_content import Content
+from windowpane.core.runs import Runs
 
-FILES = 4
+FILES = 14
+SHARDS = 2
 PIPELINE = """
 [streams.s]
 format = "parquet"
@@ -69,6 +73,19 @@ def make_job(folder: Path, groups: int) -> None:
         pq.write_table(rows, path)
         os.utime(path, (1_700_000_000 + number,) * 2)
     (folder / "pipeline.toml").write_text(PIPELINE.replace("LOCAL", str(folder / "local")), encoding="utf-8")
+
+
+def merging_batches(groups: int) -> list[int]:
+    """The micro-batches in which a shard merges sorted runs of its state."""
+    rows = groups // FILES // SHARDS
+    empty = pa.RecordBatch.from_pydict({"key": pa.array([], pa.int64())})
+    runs, found = Runs(Content(joined, ("key",)), lambda _name: empty), []
+    for batch in range(FILES):
+        before = sum(1 for _ in runs.pieces())
+        runs.append(pa.RecordBatch.from_pydict({"key": np.arange(batch * rows, (batch + 1) * rows)}))
+        if sum(1 for _ in runs.pieces()) <= before:
+            found.append(batch)
+    return found
 
 
 class Vandal:
@@ -155,8 +172,8 @@ def torture_state(folder: Path, groups: int, seed: int) -> tuple[int, int, list[
     spark, ledger, results = (folder / "state" / "q" / name for name in ("spark", "ledger", "results"))
     closing = FILES + 1
 
-    def merging() -> bool:
-        return (spark / "offsets" / str(closing)).exists()
+    def begun(batch: int) -> Callable[[], bool]:
+        return (spark / "offsets" / str(batch)).exists
 
     def emitting() -> bool:
         return results.is_dir() and any(file.stat().st_size for file in results.iterdir())
@@ -165,7 +182,9 @@ def torture_state(folder: Path, groups: int, seed: int) -> tuple[int, int, list[
         return (ledger / f"{closing:012}.json").exists()
 
     with Vandal(folder, seed).at_work() as vandal:
-        kills = sum(kill_when(folder, when, delay) for when, delay in ((merging, 0.4), (emitting, 0.0), (written, 0.0)))
+        kills = sum(kill_when(folder, begun(batch), 0.3) for batch in merging_batches(groups))
+        at_the_close = ((begun(closing), 0.4), (emitting, 0.0), (written, 0.0))
+        kills += sum(kill_when(folder, when, delay) for when, delay in at_the_close)
         run_to_end(folder)
     return kills, vandal.damaged, differences(folder, groups)
 

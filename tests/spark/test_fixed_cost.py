@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,30 @@ def test_hadoop_settings_are_sent_without_their_origins(spark: SparkSession) -> 
     assert hadoop.get("fs.trash.interval") is not None
     assert hadoop.getPropertySources("fs.trash.interval") is None
     assert hadoop.size() == before
+
+
+def test_a_folder_is_listed_as_hadoop_lists_it_but_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("b.json", "a:b ü%20.json", ".hidden", "folder/inside"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    os.utime(tmp_path / "b.json", (-5, -5))
+    (tmp_path / "link").symlink_to("b.json")
+    (tmp_path / "gone").symlink_to("nowhere")
+    prepare_session(spark, 2)
+    jvm: Any = spark._jvm
+    systems, folder = jvm.org.apache.hadoop.fs, jvm.org.apache.hadoop.fs.Path(str(tmp_path))
+    hadoop, root = spark.sparkContext._jsc.hadoopConfiguration(), jvm.java.net.URI("file:///")
+    theirs = systems.RawLocalFileSystem()
+    theirs.initialize(root, hadoop)
+
+    def described(files: Any) -> list[tuple[object, ...]]:
+        listed = files.listStatus(folder)
+        return [(s.getPath().toUri().toString(), s.getLen(), s.isDirectory(), s.getModificationTime(), s.getBlockSize())
+                for s in listed]  # fmt: skip
+
+    found = described(systems.FileSystem.get(root, hadoop))
+    assert found == sorted(described(theirs))
+    assert len(found) == 5
 
 
 @pytest.mark.parametrize("by_call", [True, False])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.torture import compare, torture
-from bench.torture_state import torture_state
+from bench.torture_state import merging_batches, torture_state
 
 pytestmark = pytest.mark.spark
 
@@ -26,8 +26,11 @@ def test_a_difference_would_be_seen() -> None:
     assert compare({}, {"x": one}) == ["x: doubled or wrong a", "x: doubled or wrong b"]
 
 
-def test_kills_while_a_large_window_closes_and_the_cache_of_state_is_damaged(tmp_path: Path) -> None:
-    kills, damaged, wrong = torture_state(tmp_path, groups=1_000_000, seed=7)
-    assert kills == 3
+def test_kills_while_state_is_merged_and_a_large_window_closes_with_a_damaged_cache(tmp_path: Path) -> None:
+    groups = 1_000_000
+    merging = merging_batches(groups)
+    kills, damaged, wrong = torture_state(tmp_path, groups, seed=7)
+    assert len(merging) == 3
+    assert kills == len(merging) + 3
     assert damaged
     assert not wrong
