@@ -40,7 +40,7 @@ def test_only_nodes_of_the_grammar_stand_in_its_arguments(kind: type[exp.Expr]) 
     for name, allowed in READ[kind].items():
         assert name in kind.arg_types, "sqlglot has no such argument any more"
         assert allowed - {str, bool, exp.DType} <= READ.keys()
-        stranger = exp.Lateral()
+        stranger = exp.Hint()
         assert [each.value for each in unread(kind(**{name: stranger}))] == [stranger]
         assert [each.value for each in unread(kind(**{name: [stranger]}))] == [stranger]
 
@@ -62,11 +62,16 @@ QUERIES = [
     "SELECT IF(ok, 1, 2), (bids.price, 1) IN ((1, 2)), users.* FROM bids JOIN users ON bids.bidder = users.id",
     f"SELECT first(price) RESPECT NULLS {WINDOWED}",
     f"SELECT first(price RESPECT NULLS) {WINDOWED}",
+    "SELECT x, n FROM bids LATERAL VIEW OUTER posexplode(info.b) t AS n, x",
+    "SELECT x, n FROM bids CROSS JOIN UNNEST(info.b) WITH ORDINALITY AS t(x, n)",
+    "SELECT x FROM bids, LATERAL explode(info.b) AS t(x)",
+    "SELECT posexplode(info.b) AS (n, x) FROM bids",
 ]
 MEANINGLESS = {
     (exp.Identifier, "quoted"): "a name means the same in backticks",
     (exp.Window, "over"): "always the word OVER",
     (exp.DataType, "nested"): "follows from the type",
+    (exp.Lateral, "view"): "LATERAL VIEW and a join with LATERAL mean the same",
 }
 REFUSED_LATER = {exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser}
 """Nodes that are read to be refused with a message of their own: they never give the same value twice."""

@@ -64,7 +64,7 @@ def side_troubles(transform: Mapping[str, Any]) -> list[str]:
 def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, str]) -> Table:
     """Every kind with its count, what it means, where its rows went, and the sum, which is what was read."""
     table = Table(title=f"{name}: where every row went", title_justify="left", title_style="bold", show_footer=True)
-    table.add_column("", footer="= read")
+    table.add_column("", footer="= in" if totals.get("made") else "= read")
     table.add_column("rows", justify="right", footer=f"{totals['in']:,}")
     table.add_column("", footer=proof(totals), overflow="fold")
     for kind, meaning in MEANINGS.items():
@@ -75,7 +75,13 @@ def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, 
 
 
 def proof(totals: Mapping[str, int]) -> str:
-    """`adds up: 13 = 10 + 1 + 1 + 1`; rows that are buffered are part of the sum."""
+    """`adds up: 13 = 10 + 1 + 1 + 1`; rows that are buffered are part of the sum.
+
+    If explode has made rows, `adds up: 5 read + 8 made = 13 = 10 + 1 + 1 + 1`.
+    """
     counts = [totals.get(kind, 0) for kind in MEANINGS]
     terms = " + ".join(f"{count:,}" for count in counts if count) or "0"
-    return f"{'adds up' if sum(counts) == totals['in'] else 'DOES NOT ADD UP'}: {totals['in']:,} = {terms}"
+    made = totals.get("made", 0)
+    first = f"{totals['in'] - made:,} read + {made:,} made = " if made else ""
+    verdict = "adds up" if sum(counts) == totals["in"] else "DOES NOT ADD UP"
+    return f"{verdict}: {first}{totals['in']:,} = {terms}"

@@ -11,8 +11,12 @@ from windowpane.outcomes import OUTCOMES
 
 @dataclass
 class Accounting:
-    """Row counts of one micro-batch: rows read, rows by outcome, and `buffered`, the undecided rows held after it."""
+    """Row counts of one micro-batch: rows in, rows by outcome, and `buffered`, the undecided rows held after it.
 
+    read + made = in: `made` are the further rows that explode has made of the rows read.
+    """
+
+    made: int = 0
     in_: int = 0
     aggregated: int = 0
     filtered: int = 0
@@ -26,6 +30,11 @@ class Accounting:
 
     def __add__(self, other: Accounting) -> Accounting:
         return Accounting(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    @property
+    def read(self) -> int:
+        """Rows of the sources."""
+        return self.in_ - self.made
 
     def less(self, places: Mapping[str, int]) -> Accounting:
         """The same counts with fewer rows of these outcomes."""

@@ -55,7 +55,7 @@ def _seconds(us: int | None) -> float | None:
 
 
 def _outcomes(document: Document) -> dict[str, int]:
-    return {name: count for name, count in document["totals"].items() if name not in ("in", "buffered")}
+    return {name: count for name, count in document["totals"].items() if name not in ("in", "made", "buffered")}
 
 
 def _side_rows(document: Document) -> Samples:
@@ -68,7 +68,10 @@ def _of_sinks(what: str) -> Callable[[Document], Samples]:
 
 
 FIGURES = (
-    Figure("rows_read", "Rows read from the sources.", _one(lambda d: d["totals"]["in"]), counts=True),
+    Figure("rows_read", "Rows read from the sources.", _one(lambda d: d["totals"]["in"] - d["totals"].get("made", 0)),
+           counts=True),
+    Figure("rows_made", "Further rows that explode has made of the rows read.",
+           _one(lambda d: d["totals"].get("made", 0)), counts=True),
     Figure(
         "rows", f"Rows by where they ended: {', '.join(outcome.name for outcome in OUTCOMES)}.",
         _by(_outcomes), ("outcome",), counts=True,

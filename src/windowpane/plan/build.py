@@ -17,11 +17,18 @@ from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
 from windowpane.plan.scan import ColumnarScan, resolve_scan
-from windowpane.plan.settings import check_max_groups, check_reinjection, dedupe_keys, may_lack_partner, side_notes
+from windowpane.plan.settings import (
+    check_max_groups,
+    check_reinjection,
+    dedupe_keys,
+    dedupe_notes,
+    may_lack_partner,
+    side_notes,
+)
 from windowpane.plan.stages import StageGraph
 from windowpane.plan.staging import stages_of
 from windowpane.sql import SessionFacts
-from windowpane.sql.query import BoundQuery, StreamRef
+from windowpane.sql.query import BoundQuery, StaticJoin, StreamRef
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ def plan_query(
         physical=physical,
         stages=stages,
         rules=logical_rules + physical_rules,
-        notes=timing.notes + side_notes(context, timing) + scan_notes,
+        notes=timing.notes + dedupe_notes(context) + side_notes(context, timing) + scan_notes,
         types=types,
         scan=scan,
     )
@@ -165,7 +172,10 @@ class _Builder:
         else:
             node = sources[0]
         for join in relation.joins:
-            node = logical.LogicalJoin(node, join)
+            if isinstance(join, StaticJoin):
+                node = logical.LogicalJoin(node, join)
+            else:
+                node = logical.LogicalGenerate(node, join)
         return logical.LogicalEventTime(node, self.timing.mode, self.chains.top) if self.chains.top else node
 
     def source(self, position: int, ref: StreamRef) -> PlanNode:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from windowpane.sql.query import Column, Emit, OrderKey
+from windowpane.plan.node import Properties, shown
+from windowpane.sql.query import Column, Emit, Generator, OrderKey
 from windowpane.time import format_duration
 
 
@@ -22,6 +23,11 @@ def describe_order(key: OrderKey) -> str:
 def describe_limit(duration_us: int | None) -> str:
     """A duration, or `off`."""
     return "off" if duration_us is None else format_duration(duration_us)
+
+
+def describe_generator(generator: Generator) -> Properties:
+    """The clause, and the columns that it adds."""
+    return shown(generate=generator.text, columns=describe_columns(generator.columns))
 
 
 def describe_columns(columns: tuple[Column, ...] | None) -> tuple[str, ...]:

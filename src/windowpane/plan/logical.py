@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.plan.describe import describe_columns, describe_emit, describe_order
+from windowpane.plan.describe import describe_columns, describe_emit, describe_generator, describe_order
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import TimeMode
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import SideRoute, describe_output
-from windowpane.sql.query import AggregateCall, Column, Emit, Expr, GroupKey, OrderKey, Output, StaticJoin, Window
+from windowpane.sql.query import (
+    AggregateCall,
+    Column,
+    Emit,
+    Expr,
+    Generator,
+    GroupKey,
+    OrderKey,
+    Output,
+    StaticJoin,
+    Window,
+)
 from windowpane.time import format_duration
 
 
@@ -46,6 +57,16 @@ class LogicalJoin(UnaryNode):
 
     def properties(self) -> Properties:
         return shown(table=self.join.table, join=self.join.text)
+
+
+@dataclass(frozen=True)
+class LogicalGenerate(UnaryNode):
+    """A row for each element of an array or map."""
+
+    generator: Generator
+
+    def properties(self) -> Properties:
+        return describe_generator(self.generator)
 
 
 @dataclass(frozen=True)

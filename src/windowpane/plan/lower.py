@@ -177,6 +177,8 @@ class _Lowering:
                 return physical.PhysicalEventTime(self.source(node.child), node.steps)
             case logical.LogicalJoin():
                 return physical.PhysicalStaticJoin(self.source(node.child), node.join)
+            case logical.LogicalGenerate():
+                return physical.PhysicalGenerate(self.source(node.child), node.generator, self.relation.columns)
             case logical.LogicalUnion():
                 return physical.PhysicalUnion(tuple(self.source(branch) for branch in node.branches))
             case logical.LogicalBranch():

@@ -31,7 +31,7 @@ def missing_paths(config: PipelineConfig, plans: Sequence[Plan]) -> Iterator[Con
     waits = "correct the path, or set create = true to create the folder and wait for files"
     for name in dict.fromkeys(stream.name for relation in relations for stream in relation.streams):
         yield from _missing_path(config, "stream", name, config.streams[name], waits)
-    for name in dict.fromkeys(join.table for relation in relations for join in relation.joins):
+    for name in dict.fromkeys(join.table for relation in relations for join in relation.tables):
         yield from _missing_path(config, "table", name, config.tables[name], "correct the path")
 
 

@@ -111,6 +111,8 @@ def _chosen(stage: InputStage, streams: Mapping[str, Stream], session: SessionFa
     """`folds`: rows are aggregated where they are read, so that only rows of a side output need their event."""
     timed = stage.source if isinstance(stage.source, physical.PhysicalEventTime) else None
     source = timed.child if timed is not None else stage.source
+    if isinstance(source, physical.PhysicalGenerate):
+        raise Refused("FROM makes several rows of one")
     if not isinstance(source, physical.PhysicalDataSource):
         raise Refused("FROM has another table or stream")
     stream = streams[source.stream]

@@ -39,6 +39,8 @@ def check_reinjection(context: PlanContext) -> None:
     remembered = [kind for kind in seen_by_dedupe if kind in asked]
     if context.transform.dedupe is not None and remembered:
         asked, reason = remembered, "dedupe has seen their keys and would treat them as duplicates"
+    elif context.bound.relation.generators:
+        reason = "reading an event again makes all of its rows again"
     elif context.bound.relation.joins:
         reason = "the join would multiply its rows"
     elif len(set(names)) < len(names):
@@ -74,7 +76,18 @@ def _dedupe_key(context: PlanContext, position: int, name: str) -> GroupKey:
 
 def may_lack_partner(relation: Relation) -> bool:
     """Whether rows can be unmatched: an inner or semi join drops rows that find no partner."""
-    return any(not join.text.startswith(("LEFT JOIN", "LEFT ANTI", "ANTI")) for join in relation.joins)
+    return any(not join.text.startswith(("LEFT JOIN", "LEFT ANTI", "ANTI")) for join in relation.tables)
+
+
+def dedupe_notes(context: PlanContext) -> tuple[str, ...]:
+    """`dedupe` compares the rows that FROM makes, so a key without their columns keeps one row of each event."""
+    made = [column.name for generator in context.bound.relation.generators for column in generator.columns]
+    keys = {key.label for key in dedupe_keys(context)}
+    if not made or not keys or not keys.isdisjoint(made):
+        return ()
+    return (
+        f"`dedupe.key` has none of {', '.join(made)}: of the rows made of one event, all but the first are duplicates",
+    )
 
 
 def side_notes(context: PlanContext, timing: Timing) -> tuple[str, ...]:

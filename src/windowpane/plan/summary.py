@@ -10,7 +10,7 @@ from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.physical import PhysicalDataSource, PhysicalEventTime
 from windowpane.plan.stages import DedupeStage, InputStage
 from windowpane.plan.traversal import walk
-from windowpane.sql.query import BoundQuery, Emit
+from windowpane.sql.query import BoundQuery, Emit, Generator
 from windowpane.time import format_duration
 
 
@@ -36,7 +36,12 @@ def _reads(plan: Plan) -> str:
     nodes = [node for stage in plan.stages.of(InputStage) for node in walk(stage.source)]
     sources = [node for node in nodes if isinstance(node, PhysicalDataSource)]
     streams = [f"stream {node.stream}" + (f" ({node.format})" if node.format else "") for node in sources]
-    joins = [f"joined with table {join.table}" for join in plan.query.relation.joins]
+    joins = [
+        f"a row per element of {join.argument.text}"
+        if isinstance(join, Generator)
+        else f"joined with table {join.table}"
+        for join in plan.query.relation.joins
+    ]
     return ", ".join([" and ".join(streams), *joins])
 
 

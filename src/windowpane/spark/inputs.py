@@ -23,11 +23,11 @@ from windowpane.plan.stages import InputStage
 from windowpane.spark.envelope import Envelope, install
 from windowpane.spark.event_times import NOW, TimeExpressions
 from windowpane.spark.fold_stage import CLOCK
-from windowpane.spark.static_joins import JOIN_DETAIL, JOIN_ERROR, KEEP, JoinedTable
+from windowpane.spark.generated_rows import generated
+from windowpane.spark.static_joins import BRANCH_ERROR, JOIN_DETAIL, JOIN_ERROR, KEEP, JoinedTable
 
-_BRANCH_ERROR = "_branch_error"
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
-_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, *c.FILE_COLUMNS)
+_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, c.MADE, *c.FILE_COLUMNS)
 _HIDDEN = (c.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, SOURCE_TIME, *_CARRIED)
 
 
@@ -65,7 +65,7 @@ class InputFrame:
         parts = []
         if c.CORRUPT in source.columns:
             parts.append(f"CASE WHEN {c.CORRUPT} IS NOT NULL THEN 'decode_error' END")
-        parts += [name for name in (physical.TIME_ERROR, _BRANCH_ERROR, JOIN_ERROR) if name in source.columns]
+        parts += [name for name in (physical.TIME_ERROR, BRANCH_ERROR, JOIN_ERROR) if name in source.columns]
         computed = projection_error(self.stage.columns, safe)
         if computed is not None:
             kept = f"coalesce({KEEP}, FALSE)" if KEEP in source.columns else None
@@ -102,6 +102,8 @@ class InputFrame:
                 return self._branch(self._source(node.child), node)
             case physical.PhysicalStaticJoin():
                 return self._joined(self._source(node.child), node)
+            case physical.PhysicalGenerate():
+                return generated(self._source(node.child), node)
         raise InternalError("PLAN_SHAPE", f"{node.name} stands where only a source can be")
 
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
@@ -121,7 +123,7 @@ class InputFrame:
         last = steps[-1]
         if last.on_failure == "error":
             missing = f"CASE WHEN {expressions.absent(last)} THEN 'event_time_null' ELSE 'event_time_parse' END"
-            failed = f"CASE WHEN {c.EVENT_TIME} IS NULL THEN"
+            failed = f"CASE WHEN {c.EVENT_TIME} IS NULL{_with_elements(source)} THEN"
             errors = {physical.TIME_ERROR: missing, _TIME_DETAIL: expressions.failure(last)}
             later = {name: f"{failed} {text} END" for name, text in errors.items()}
         timed = source.withColumns({name: F.expr(text) for name, text in columns.items()})
@@ -136,7 +138,7 @@ class InputFrame:
             columns.append(f"coalesce({safe.value(node.where)}, FALSE) AS {KEEP}")
         error = errors_where(node.where, [expr for _, expr in node.projection], safe)
         if error is not None:
-            columns.append(f"{error} AS {_BRANCH_ERROR}")
+            columns.append(f"{error} AS {BRANCH_ERROR}")
             detail = details(exprs, safe) or "NULL"
             columns.append(f"CASE WHEN ({error}) IS NOT NULL THEN {detail} END AS {_BRANCH_DETAIL}")
         return safe.frame.selectExpr(*columns)
@@ -151,3 +153,11 @@ class InputFrame:
 
     def _joined(self, source: DataFrame, node: physical.PhysicalStaticJoin) -> DataFrame:
         return JoinedTable(self.spark, self.stage.relation, node.join).to(source, self.table(node.join.table))
+
+
+def _with_elements(source: DataFrame) -> str:
+    """A row of which explode made none, or whose elements cannot be computed, has no time that could be missing."""
+    if c.MADE not in source.columns:
+        return ""
+    failed = f" AND {JOIN_ERROR} IS NULL" if JOIN_ERROR in source.columns else ""
+    return f" AND coalesce({KEEP}, TRUE){failed}" if KEEP in source.columns else failed

@@ -23,7 +23,7 @@ from windowpane.sql.scalar import Conjunct
 
 KEEP = "_from_keep"
 """Whether FROM keeps a row: WHERE of a branch of a union holds, an inner join has found a partner."""
-JOIN_ERROR, JOIN_DETAIL = "_join_error", "_join_detail"
+JOIN_ERROR, JOIN_DETAIL, BRANCH_ERROR = "_join_error", "_join_detail", "_branch_error"
 _MATCHED = "_matched"
 
 

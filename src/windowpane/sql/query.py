@@ -54,6 +54,34 @@ class StaticJoin:
 
 
 @dataclass(frozen=True)
+class Generator:
+    """LATERAL VIEW, UNNEST: a row for each element of an array, or for each entry of a map.
+
+    `columns` are what the query can name. `fields`: they are the fields of elements that are structs. `position`: the
+    column that numbers the elements, and the first number. `outer`: a row without elements stays, with NULL in
+    `columns`. `text` is the clause in canonical SQL.
+    """
+
+    argument: Expr
+    columns: tuple[Column, ...]
+    text: str
+    fields: bool = False
+    position: tuple[str, int] | None = None
+    outer: bool = False
+
+    @property
+    def values(self) -> tuple[Column, ...]:
+        """The columns without the position."""
+        return tuple(column for column in self.columns if not self.position or column.name != self.position[0])
+
+    @property
+    def of_entries(self) -> bool:
+        """The argument is a map. Where only Spark knows its type, two columns without position say so."""
+        kind = self.argument.type
+        return kind.startswith("MAP<") if kind is not None else len(self.values) == 2 and not self.fields
+
+
+@dataclass(frozen=True)
 class UnionBranch:
     """One SELECT of a UNION ALL subquery: its stream, WHERE, and projection to the union's columns."""
 
@@ -72,12 +100,23 @@ class Relation:
 
     streams: tuple[StreamRef, ...]
     columns: tuple[Column, ...]
-    joins: tuple[StaticJoin, ...] = ()
+    joins: tuple[StaticJoin | Generator, ...] = ()
+    """In the order in which they are applied."""
     branches: tuple[UnionBranch, ...] = ()
     alias: str = ""
     renamed: tuple[tuple[str, str, str], ...] = ()
     query: BoundQuery | None = None
     """The windowed query whose results are the rows; `streams` are those that it reads."""
+
+    @property
+    def tables(self) -> tuple[StaticJoin, ...]:
+        """The joins with static tables."""
+        return tuple(join for join in self.joins if isinstance(join, StaticJoin))
+
+    @property
+    def generators(self) -> tuple[Generator, ...]:
+        """What makes several rows of one."""
+        return tuple(join for join in self.joins if isinstance(join, Generator))
 
 
 @dataclass(frozen=True)

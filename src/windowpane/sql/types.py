@@ -89,8 +89,13 @@ def parts_of(name: str) -> list[str]:
 
 def fields_of(name: str) -> dict[str, str]:
     """Field names (lower case) and types of a STRUCT."""
+    return {field.lower(): kind for field, kind in field_types(name).items()}
+
+
+def field_types(name: str) -> dict[str, str]:
+    """Field names as they are written, and types of a STRUCT."""
     pairs = [re.match(r"(`(?:[^`]|``)*`|[^:]*):(.*)", part, re.DOTALL) for part in parts_of(name)]
-    return {pair[1].strip("`").lower(): pair[2] for pair in pairs if pair}
+    return {pair[1].strip("`"): pair[2] for pair in pairs if pair}
 
 
 def to_arrow(name: str | None) -> pa.DataType | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.errors import InternalError
-from windowpane.evaluation.event_times import EventTimes
+from windowpane.evaluation.event_times import EventTimes, whole_column
+from windowpane.evaluation.generated_rows import GeneratedRows
 from windowpane.plan import physical
 from windowpane.plan.eventtime.harness_times import harness_times
 from windowpane.plan.eventtime.steps import TimeStep
@@ -21,12 +23,17 @@ from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.stages import InputStage
+from windowpane.sql.query import Generator
 from windowpane.testing.decode import Decoded
 from windowpane.testing.expressions import ROW, Expressions, compiler
 from windowpane.testing.joins import TableJoin
 
-_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, ROW, c.CORRUPT)
-_WHERE = "_branch_where"
+_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, ROW, c.CORRUPT, c.MADE)
+_WHERE, _ELEMENTS = "_branch_where", "_elements"
+_Above: TypeAlias = (
+    physical.PhysicalEventTime | physical.PhysicalBranch | physical.PhysicalStaticJoin | physical.PhysicalGenerate
+)
+"""Nodes over others that give rows of a stream."""
 
 
 @dataclass(frozen=True)
@@ -99,28 +106,45 @@ class InputEvaluator:
             case physical.PhysicalUnion():
                 found = [self._source(branch, pushed) for branch in node.branches]
                 return _united([table for table in found if table is not None])
-            case physical.PhysicalEventTime() | physical.PhysicalBranch() | physical.PhysicalStaticJoin():
-                below = self._source(node.child, pushed)
-                return None if below is None else self._over(node, below, pushed)
+        if isinstance(node, _Above):
+            below = self._source(node.child, pushed)
+            return None if below is None else self._over(node, below, pushed)
         raise InternalError("PLAN_SHAPE", f"the harness does not know {node.name}")
 
-    def _over(
-        self,
-        node: physical.PhysicalEventTime | physical.PhysicalBranch | physical.PhysicalStaticJoin,
-        rows: pa.Table,
-        pushed: Pushed,
-    ) -> pa.Table:
+    def _over(self, node: _Above, rows: pa.Table, pushed: Pushed) -> pa.Table:
         if isinstance(node, physical.PhysicalStaticJoin):
             return TableJoin(self._stage.relation, node.join, self._expressions, c.KEEP).apply(rows)
+        if isinstance(node, physical.PhysicalGenerate):
+            return self._generated(node.generator, rows, pushed)
         if isinstance(node, physical.PhysicalEventTime):
             if (node.steps, rows.schema) not in self._times:
                 self._times[node.steps, rows.schema] = harness_times(node.steps, self._types, compiler(rows.schema))
-            return _with_columns(rows, self._times[node.steps, rows.schema].resolve(rows, pushed.clock_us))
+            return _with_columns(
+                rows, _for_kept(self._times[node.steps, rows.schema].resolve(rows, pushed.clock_us), rows)
+            )
         columns = [InputColumn(name, expr, "key") for name, expr in node.projection]
         if node.where is not None:
             columns.append(InputColumn(_WHERE, node.where, "where"))
         found = self._projected(rows, columns, _WHERE if node.where is not None else None, pushed)
         return found.drop_columns([_WHERE]) if node.where is not None else found
+
+    def _generated(self, generator: Generator, rows: pa.Table, pushed: Pushed) -> pa.Table:
+        found = self._projected(rows, [InputColumn(_ELEMENTS, generator.argument, "key")], None, pushed)
+        rows = _with_columns(
+            rows, {name: found.column(name) for name in (c.ERROR, c.DETAIL) if name in found.column_names}
+        )
+        names = tuple(column.name for column in generator.values)
+        made = GeneratedRows(names, fields=generator.fields, position=generator.position, outer=generator.outer)
+        return made.of(rows, whole_column(found, _ELEMENTS))
+
+
+def _for_kept(times: dict[str, pa.Array], rows: pa.Table) -> dict[str, pa.Array]:
+    """A row without elements has no time that could be missing."""
+    if c.MADE not in rows.column_names or c.KEEP not in rows.column_names or c.ERROR not in times:
+        return times
+    kept = pc.fill_null(whole_column(rows, c.KEEP), True)
+    none = pa.scalar(None, pa.string())
+    return times | {name: pc.if_else(kept, times[name], none) for name in (c.ERROR, c.DETAIL)}
 
 
 def _data(pushed: Pushed) -> pa.Table:

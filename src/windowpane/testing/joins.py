@@ -13,12 +13,12 @@ from windowpane.evaluation.duckdb_tables import quoted
 from windowpane.sql import translate_expression
 from windowpane.sql.query import Relation, StaticJoin
 from windowpane.sql.types import quoted as quoted_name
-from windowpane.testing.expressions import ROW, Expressions, spark_types
+from windowpane.testing.expressions import Expressions, spark_types
 
 _CLAUSE = re.compile(
     r"(?P<kind>(?:LEFT )?(?:(?:SEMI|ANTI|CROSS) )?JOIN) .*?(?: USING \(.*\)| ON (?P<on>.*))?", re.DOTALL
 )
-_MATCHED = "_matched"
+_MATCHED, _PLACE = "_matched", "_place"
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class TableJoin:
             columns, kept = self._columns(), "TRUE" if kind == "LEFT JOIN" else f"{_MATCHED} IS NOT NULL"
         alone = f"NOT ({kept})" if kind != "LEFT JOIN" and "ANTI" not in kind else "FALSE"
         hidden = [name for name in (self.keep, c.UNMATCHED) if name in rows.column_names]
-        own = f"{stream}.* EXCLUDE ({', '.join(hidden)})" if hidden else f"{stream}.*"
+        own = f"{stream}.* EXCLUDE ({', '.join([_PLACE, *hidden])})"
         if self.keep in hidden:
             before = f"coalesce({self.keep}, FALSE)"
             kept, alone = f"{before} AND {kept}", f"{before} AND {alone}"
         alone = f"{c.UNMATCHED} OR {alone}" if c.UNMATCHED in hidden else alone
         flags = f"{kept} AS {self.keep}, {alone} AS {c.UNMATCHED}"
-        sql = f"SELECT {own}{columns}, {flags} FROM input AS {stream}{source} ORDER BY {stream}.{ROW}"
-        return self.expressions.query(sql, rows)
+        sql = f"SELECT {own}{columns}, {flags} FROM input AS {stream}{source} ORDER BY {stream}.{_PLACE}"
+        return self.expressions.query(sql, rows.append_column(_PLACE, pa.array(range(rows.num_rows), pa.int64())))
 
     def _condition(self, on: str | None, stream: str, rows: pa.Table) -> str:
         if on is not None:

@@ -38,7 +38,7 @@ class Intake(Operator):
         self.future_rows = 0
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
-        judged = (c.KEEP, c.UNMATCHED, c.ERROR, c.DETAIL)
+        judged = (c.KEEP, c.UNMATCHED, c.ERROR, c.DETAIL, c.MADE)
         return pa.schema([field for field in given if field.name not in judged])
 
     def on_rows(self, frame: Rows) -> list[Frame]:
@@ -49,6 +49,9 @@ class Intake(Operator):
     def _without_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         """Rows that are neither bad, unmatched nor filtered. Each of these needs a column; without it, no row is."""
         self.counts.in_ += batch.num_rows
+        if c.MADE in batch.schema.names:
+            self.counts.made += int(flags(batch, c.MADE).sum())
+            batch = batch.drop_columns([c.MADE])
         batch = self._without_errors(batch, frames) if c.ERROR in batch.schema.names else batch
         batch = self._without_unmatched(batch, frames) if c.UNMATCHED in batch.schema.names else batch
         if c.KEEP not in batch.schema.names:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.plan.inputs import input_columns
-from windowpane.plan.logical import LogicalBranch, LogicalEventTime, LogicalJoin, LogicalSink, LogicalSource
+from windowpane.plan.logical import (
+    LogicalBranch,
+    LogicalEventTime,
+    LogicalGenerate,
+    LogicalJoin,
+    LogicalSink,
+    LogicalSource,
+)
 from windowpane.plan.node import PlanNode
 from windowpane.plan.traversal import find
 
@@ -31,6 +38,8 @@ def _pruned(node: PlanNode, read: frozenset[str]) -> PlanNode:
             return replace(node, columns=tuple(column for column in columns if column.name in read))
         case LogicalEventTime():
             read = read.union(*(step.columns for step in node.steps))
+        case LogicalGenerate(generator=generator):
+            read = read.difference(column.name for column in generator.columns).union(generator.argument.columns)
         case LogicalBranch():
             return _pruned_branch(node, read)
     return node.with_children(tuple(_pruned(child, read) for child in node.children()))

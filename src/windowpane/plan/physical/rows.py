@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windowpane.plan.describe import describe_columns, describe_limit
+from windowpane.plan.describe import describe_columns, describe_generator, describe_limit
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import ColumnUse, InputColumn, labels
-from windowpane.sql.query import Column, Expr, StaticJoin
+from windowpane.sql.query import Column, Expr, Generator, StaticJoin
 from windowpane.time import format_duration
 
 TIME_ERROR = "_ts_error"
@@ -57,6 +57,21 @@ class PhysicalStaticJoin(UnaryNode):
 
     def properties(self) -> Properties:
         return shown(table=self.join.table, join=self.join.text)
+
+
+@dataclass(frozen=True)
+class PhysicalGenerate(UnaryNode):
+    """A row for each element of an array or map. MADE says which of them are not the first of their source row.
+
+    A row without elements stays as a filtered row: it has been read.
+    """
+
+    generator: Generator
+    known: tuple[Column, ...] = ()
+    """The columns of FROM, as far as their types are known."""
+
+    def properties(self) -> Properties:
+        return describe_generator(self.generator)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from windowpane.sql.query import (
 from windowpane.sql.scalar import all_of
 from windowpane.sql.schema import Catalog
 from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.generators import refuse_selected_generator
 from windowpane.sql.syntax.parse import guarded, parse
 from windowpane.sql.syntax.statement import SelectStmt, WindowSyntax
 from windowpane.sql.types import TIMES
@@ -67,6 +68,8 @@ class _Binder:
         keys, nodes = GroupKeyBinder(self.source, self.rows, projections).bind(stmt.group_by_exprs)
         kind = self._kind(projections)
         check_structure(stmt, kind, first_aggregate(self.source, projections))
+        if kind == "aggregate":
+            refuse_selected_generator(self.source, stmt.projections)
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
         nodes += stmt.window.partition_by if stmt.window else ()
         results = _Results(

@@ -50,7 +50,7 @@ def _from(relation: Relation) -> str:
         base = f"({inner})" + (f" AS {quoted(relation.alias)}" if relation.alias else "")
     else:
         stream = relation.streams[0]
-        named = stream.alias != stream.name and relation.joins
+        named = stream.alias != stream.name and relation.tables
         base = quoted(stream.name) + (f" AS {quoted(stream.alias)}" if named else "")
     return " ".join([base, *(join.text for join in relation.joins)])
 

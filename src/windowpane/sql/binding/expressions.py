@@ -12,6 +12,7 @@ from windowpane.sql.binding.scope import Resolved, Scope, mark_variables, name_n
 from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.generators import IN_FROM
 from windowpane.sql.syntax.refusals import refuse_types
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.window_functions import FLINK_AUXILIARY, signature, window_name
@@ -41,8 +42,8 @@ def check_functions(source: SourceText, node: exp.Expr) -> None:
             hint = "a replayed batch must produce the same rows; use a column of the stream instead"
             raise source.error("NONDETERMINISTIC", message, hint, at=part)
         if name in GENERATORS:
-            hint = "explode the rows before the stream reads them"
-            raise source.error("UNSUPPORTED_GENERATOR", f"`{name}` returns several rows for one", hint, at=part)
+            message = f"`{name}` returns several rows, so it is not allowed inside an expression or in this clause"
+            raise source.error("UNSUPPORTED_GENERATOR", message, IN_FROM, at=part)
         if name in RANKING:
             hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
             raise source.error("UNSUPPORTED_OVER", f"`{name}` is a SQL window function", hint, at=part)

@@ -9,7 +9,17 @@ from sqlglot import exp
 from windowpane.sql.functions import RETURN_TYPES, SAME_AS_ARGUMENTS, SAME_AS_FIRST
 from windowpane.sql.literals import number_literal
 from windowpane.sql.signatures import TABLE
-from windowpane.sql.types import FRACTIONAL, INTEGRAL, TIMES, decimal, decimal_parts, fields_of, parts_of, type_name
+from windowpane.sql.types import (
+    FRACTIONAL,
+    INTEGRAL,
+    TIMES,
+    decimal,
+    decimal_parts,
+    fields_of,
+    parts_of,
+    quoted,
+    type_name,
+)
 
 Types = Mapping[str, str | None]
 
@@ -107,12 +117,21 @@ def _by_arguments(name: str, args: Sequence[exp.Expr], types: Types) -> str | No
         return first if first in (*FRACTIONAL, *INTEGRAL) else None
     if name in _ELEMENTS:
         return _element(first)
+    if name == "named_struct":
+        return _struct(args, types)
     if name == "split":
         return "ARRAY<STRING>"
     if name == "concat":
         return "STRING" if all(infer(arg, types) == "STRING" for arg in args) else None
     element = common_of(args, types) if name == "array" else None
     return f"ARRAY<{element}>" if element else None
+
+
+def _struct(args: Sequence[exp.Expr], types: Types) -> str | None:
+    names, kinds = args[::2], [infer(value, types) for value in args[1::2]]
+    if None in kinds or not all(isinstance(name, exp.Literal) and name.is_string for name in names):
+        return None
+    return f"STRUCT<{','.join(f'{quoted(name.name)}:{kind}' for name, kind in zip(names, kinds, strict=True))}>"
 
 
 def _literal(node: exp.Literal) -> str | None:

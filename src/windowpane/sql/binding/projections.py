@@ -11,6 +11,7 @@ from windowpane.errors import nearest
 from windowpane.sql.binding.result_names import Projection, ResultNames
 from windowpane.sql.binding.scope import Resolved, Source, name_node
 from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.generators import is_generator
 from windowpane.sql.syntax.source import SourceText
 
 
@@ -25,7 +26,10 @@ class ProjectionBinder:
         """The selected columns, `*` written out."""
         found: list[Projection] = []
         for item in items:
-            found += self._star(item) if item.is_star else [self._projection(item)]
+            if is_generator(item):
+                found += self._generated(item)
+            else:
+                found += self._star(item) if item.is_star else [self._projection(item)]
         _refuse_duplicates(self.source, found)
         return found
 
@@ -40,6 +44,13 @@ class ProjectionBinder:
 
     def _is_merged(self) -> bool:
         return any(side.trees is not None for side in self.names.rows.scope.sources)
+
+    def _generated(self, item: exp.Expr) -> list[Projection]:
+        """The columns of explode and the like, which FROM computes."""
+        span = self.source.span(item)
+        columns = [column for side in self.names.rows.scope.sources for column in side.selected]
+        nodes = [(output, bound_column(column.name, item)) for output, column in columns]
+        return [Projection(output, node, render(node), span) for output, node in nodes]
 
     def _star(self, item: exp.Expr) -> list[Projection]:
         star = item if isinstance(item, exp.Star) else item.this

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from windowpane.errors import nearest
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
+from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.projections import ProjectionBinder
 from windowpane.sql.binding.result_names import ResultNames, first_aggregate
 from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
@@ -18,6 +19,7 @@ from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import BoundQuery, Column, Expr, Relation, StaticJoin, StreamRef, Watermark
 from windowpane.sql.schema import Catalog, Schema
 from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.generators import GeneratorSyntax, read_join, read_selected, read_view
 from windowpane.sql.syntax.queries import PLACEHOLDER
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import SelectStmt, UnionStmt
@@ -54,15 +56,21 @@ class RelationBinder:
     bind_query: BindQuery
 
     def bind(self, stmt: SelectStmt) -> BoundRelation:
-        """FROM with its joins."""
+        """FROM with its joins, and with what makes several rows of one, also in SELECT."""
         base = self._base(stmt)
         if stmt.joins and base.relation.query is not None:
             hint = "join inside the subquery, or write the results to a sink and join there"
             message = "the results of a windowed query cannot be joined"
             raise stmt.source.error("UNSUPPORTED_JOIN", message, hint, at=stmt.joins[0])
         for join in stmt.joins:
-            base = self._joined(stmt, join, base)
-        return base
+            if isinstance(join.this, (exp.Unnest, exp.Lateral)):
+                base = self._generated(stmt.source, read_join(stmt.source, join), base)
+            else:
+                base = self._joined(stmt, join, base)
+        for lateral in stmt.laterals:
+            base = self._generated(stmt.source, read_view(stmt.source, lateral), base)
+        selected = read_selected(stmt.source, stmt.projections)
+        return base if selected is None else self._generated(stmt.source, selected, base, selected=True)
 
     def _base(self, stmt: SelectStmt) -> BoundRelation:
         query, alias = stmt.queries.get(stmt.from_.name.lower()), _alias(stmt)
@@ -97,6 +105,29 @@ class RelationBinder:
             watermark=stmt.watermark or bound.watermark,
         )
 
+    def _generated(
+        self, source: SourceText, syntax: GeneratorSyntax, base: BoundRelation, *, selected: bool = False
+    ) -> BoundRelation:
+        """`selected`: it stands in SELECT, so nothing else can name its columns."""
+        relation = base.relation
+        if relation.query is not None:
+            hint = "make several rows of one inside the subquery"
+            message = "several rows of one result of a window are not supported"
+            raise source.error("UNSUPPORTED_GENERATOR", message, hint, at=syntax.node)
+        taken = [known.alias.lower() for known in (*base.scope.sources, *base.leaves)]
+        if syntax.alias and syntax.alias.lower() in taken:
+            message = f"`{syntax.alias}` is the name of two sources"
+            raise source.error("DUPLICATE_ALIAS", message, "give it another one", at=syntax.node)
+        names = {column.name.lower() for column in relation.columns}
+        binder = GeneratorBinder(source, RowExpressions(source, base.scope, base.types), base.where)
+        generator, side = binder.bind(syntax, None if any(known.open for known in base.leaves) else names)
+        if selected:
+            own = tuple((side.spelled[low], column) for low, column in side.names.items())
+            side = replace(side, names={}, selected=own)
+        base.types.update({column.name: column.type or None for column in generator.columns})
+        joined = replace(relation, joins=(*relation.joins, generator), columns=(*relation.columns, *generator.columns))
+        return replace(base, relation=joined, scope=Scope(source, (*base.scope.sources, side)))
+
     def _joined(self, stmt: SelectStmt, join: exp.Join, base: BoundRelation) -> BoundRelation:
         source, scope, relation = stmt.source, base.scope, base.relation
         if join.this.name.lower() in stmt.queries:
@@ -107,7 +138,7 @@ class RelationBinder:
         using = _using(source, join, scope.sources, table)
         names = {column.name.lower() for column in relation.columns}
         side = _table_source(table, using, names, opened=any(known.open for known in base.leaves))
-        bound = _bind_join(source, join, table, using, Scope(source, (*scope.sources, side)), types=base.types)
+        bound = _bind_join(source, join, table, using, Scope(source, (*scope.sources, side)), base=base)
         if str(join.args.get("kind") or "") in ("SEMI", "ANTI"):
             return replace(base, relation=replace(relation, joins=(*relation.joins, bound)))
         renamed = [(side.names[low].name, side.alias, name) for low, name in side.spelled.items()
@@ -233,7 +264,7 @@ def _bind_join(
     using: tuple[str, ...],
     scope: Scope,
     *,
-    types: dict[str, str | None],
+    base: BoundRelation,
 ) -> StaticJoin:
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side in ("RIGHT", "FULL"):
@@ -250,19 +281,23 @@ def _bind_join(
     if using:
         text += f" USING ({', '.join(_identifier(name) for name in using)})"
     elif on is not None:
-        text += f" ON {_on_text(source, on, scope, types)}"
+        text += f" ON {_on_text(source, on, scope, base)}"
     return StaticJoin(table.name, table.alias, columns=table.columns, text=text, using_columns=using)
 
 
-def _on_text(source: SourceText, on: exp.Expr, scope: Scope, types: dict[str, str | None]) -> str:
-    """The condition with every column qualified: here, unlike in the query, both sides have their own names."""
-    rows = RowExpressions(source, scope, {**types, **scope.types()})
+def _on_text(source: SourceText, on: exp.Expr, scope: Scope, base: BoundRelation) -> str:
+    """The condition with every column qualified: the table's own names by its alias, all others by the stream's."""
+    rows = RowExpressions(source, scope, {**base.types, **scope.types()})
+    table = scope.sources[-1].alias
     rows.condition(on.copy(), "ON")
 
     def qualify(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or not part.meta.get("bound"):
             return part
-        column, alias = name_node(part.meta["own"]), part.meta["side"]
+        of_table = part.meta["side"] == table
+        column, alias = (
+            (name_node(part.meta["own"]), table) if of_table else (name_node(part.name), base.relation.alias)
+        )
         if alias:
             column.set("table", exp.Identifier(this=alias, quoted=needs_quotes(alias)))
         return column

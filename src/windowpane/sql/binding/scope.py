@@ -42,10 +42,14 @@ class Source:
     alias: str
     names: dict[str, Column]
     open: bool = False
+    made: bool = False
+    """Its columns are elements of arrays or maps."""
     prefix: str = ""
     """What an open source's columns are called by: `alias__` for tables, nothing for streams."""
     spelled: dict[str, str] = field(default_factory=dict)
     """The source's own spelling of each column."""
+    selected: tuple[tuple[str, Column], ...] = ()
+    """Columns that only SELECT has, by their names in the result."""
     used: dict[str, str] = field(default_factory=dict)
     """Of an open source: the columns that the query names, by their names in the query."""
     trees: dict[str, exp.Expr] | None = None
@@ -96,6 +100,12 @@ class Scope:
         owners = [(source, found) for source in self.sources if (found := source.find(parts[0].name)) is not None]
         if len(owners) > 1:
             owners = [owner for owner in owners if not owner[1].hidden] or owners
+        if len(owners) > 1:  # nobody knows whether an open source has the column, but a generator does
+            owners = (
+                [owner for owner in owners if owner[0].made or not owner[0].open]
+                if any(owner[0].made for owner in owners)
+                else owners
+            )
         if len(owners) > 1:
             raise self._ambiguous(node, parts[0].name, [source.alias for source, _ in owners])
         if not owners:

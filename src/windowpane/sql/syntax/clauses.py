@@ -150,6 +150,13 @@ def refuse_unseen(source: SourceText, tokens: list[Token]) -> None:
             in_from = True
         elif token.token_type in _FROM_ENDS:
             in_from = False
-        elif in_from and token.token_type == TokenType.COMMA:
+        elif in_from and token.token_type == TokenType.LATERAL and tokens[index + 1].text.upper() == "VIEW":
+            in_from = False  # the commas behind it separate names of columns
+        elif in_from and token.token_type == TokenType.COMMA and not _makes_rows(tokens[index + 1 : index + 2]):
             message = "tables in FROM are separated by a comma"
             raise source.error("COMMA_JOIN", message, "write JOIN … ON …", at=token_span(token))
+
+
+def _makes_rows(following: list[Token]) -> bool:
+    """Whether UNNEST or LATERAL follows a comma: these belong to the row before it."""
+    return any(token.token_type in (TokenType.LATERAL, TokenType.UNNEST) for token in following)

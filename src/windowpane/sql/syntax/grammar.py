@@ -87,7 +87,8 @@ _NARROWED: Mapping[tuple[type[exp.Expr], str], Kinds] = {
 }
 READ: Mapping[type[exp.Expr], Mapping[str, Kinds]] = {
     exp.Select: {
-        "expressions": EXPRESSION,
+        "expressions": EXPRESSION | frozenset({exp.Aliases}),
+        "laterals": frozenset({exp.Lateral}),
         "from_": frozenset({exp.From}),
         "joins": frozenset({exp.Join}),
         "where": frozenset({exp.Where}),
@@ -98,9 +99,18 @@ READ: Mapping[type[exp.Expr], Mapping[str, Kinds]] = {
     },
     exp.From: {"this": frozenset({exp.Table})},
     exp.Table: {"this": _NAME, "alias": frozenset({exp.TableAlias})},
-    exp.TableAlias: {"this": _NAME},
+    exp.TableAlias: {"this": _NAME, "columns": _NAME},
+    exp.Aliases: {"this": frozenset({exp.Anonymous}), "expressions": _NAME},
+    exp.Lateral: {
+        "this": frozenset({exp.Anonymous}),
+        "alias": frozenset({exp.TableAlias}),
+        "view": _FLAG,
+        "outer": _FLAG,
+        "ordinality": frozenset(),
+    },
+    exp.Unnest: {"expressions": EXPRESSION, "alias": frozenset({exp.TableAlias}), "offset": _NAME | _FLAG},
     exp.Join: {
-        "this": frozenset({exp.Table}),
+        "this": frozenset({exp.Table, exp.Unnest, exp.Lateral}),
         "side": _TEXT,
         "kind": _TEXT,
         "on": EXPRESSION,
@@ -128,6 +138,7 @@ FIXED: Mapping[tuple[type[exp.Expr], str], object] = {
     (exp.DPipe, "safe"): True,
     (exp.Concat, "safe"): False,
     (exp.Concat, "coalesce"): False,
+    (exp.Lateral, "ordinality"): False,
 }
 """Arguments that the dialect itself sets to one value, whatever the user writes."""
 

@@ -8,6 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from windowpane.errors import SqlError, nearest
 from windowpane.sql.functions import RANKING
 from windowpane.sql.syntax.dialect import render
+from windowpane.sql.syntax.generators import is_generator
 from windowpane.sql.syntax.grammar import EXPRESSION, READ, Unread, unread
 from windowpane.sql.syntax.source import Place, SourceText
 from windowpane.sql.types import SPELLINGS, type_name
@@ -19,11 +20,6 @@ UNION_FORM = "SELECT a, b FROM x UNION ALL SELECT a, b FROM y"
 _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Select, "distinct"): ("SELECT_DISTINCT", "SELECT DISTINCT is not supported", "put the columns into GROUP BY"),
     (exp.Select, "qualify"): ("UNSUPPORTED_QUALIFY", "QUALIFY is not supported", "use HAVING, or ORDER BY with LIMIT"),
-    (exp.Select, "laterals"): (
-        "UNSUPPORTED_LATERAL",
-        "LATERAL VIEW is not supported",
-        "explode the rows in a table or source before",
-    ),
     (exp.Select, "hint"): ("UNSUPPORTED_HINT", "hints are not supported", "leave the hint out"),
     (exp.Select, "offset"): ("UNSUPPORTED_OFFSET", "OFFSET is not supported", "use ORDER BY with LIMIT"),
     (exp.Select, "sample"): ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported", "use WHERE"),
@@ -53,7 +49,6 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Table, "db"): ("UNSUPPORTED_FROM", "a name with dots is not supported in FROM", FROM_HINT),
     (exp.Table, "catalog"): ("UNSUPPORTED_FROM", "a name with dots is not supported in FROM", FROM_HINT),
     (exp.TableAlias, "this"): ("UNSUPPORTED_FROM", "FROM takes the name of a stream and an alias only", FROM_HINT),
-    (exp.TableAlias, "columns"): ("UNSUPPORTED_FROM", "an alias with columns is not supported", "rename in SELECT"),
 }
 """The error for an argument that the grammar does not have: code, message, hint."""
 
@@ -82,6 +77,15 @@ def refuse_unread(source: SourceText, tree: exp.Expr) -> None:
     found = next(unread(tree), None)
     if found is not None:
         raise _refusal(source, found)
+    for node in tree.find_all(exp.Table, exp.Subquery):
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            message = "an alias with columns is not supported"
+            raise source.error("UNSUPPORTED_FROM", message, "rename in SELECT", at=alias.args["columns"][0])
+    for item in tree.find_all(exp.Aliases):
+        if not is_generator(item):
+            message, hint = "only functions that return several rows have several names", "write one name: … AS name"
+            raise source.error("UNSUPPORTED_SYNTAX", message, hint, at=item)
 
 
 def _refusal(source: SourceText, found: Unread) -> SqlError:

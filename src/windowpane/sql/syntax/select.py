@@ -37,6 +37,7 @@ def parse_select(source: SourceText) -> SelectStmt:
         projections=tuple(select.expressions),
         from_=select.args["from_"].this,
         joins=tuple(select.args.get("joins") or ()),
+        laterals=tuple(select.args.get("laterals") or ()),
         where=_condition(select, "where"),
         window=window,
         group_by_exprs=tuple(keys),

@@ -45,6 +45,7 @@ class SelectStmt:
     projections: tuple[exp.Expr, ...]
     from_: exp.Expr
     joins: tuple[exp.Join, ...] = ()
+    laterals: tuple[exp.Expr, ...] = ()
     where: exp.Expr | None = None
     window: WindowSyntax | None = None
     group_by_exprs: tuple[exp.Expr, ...] = ()
@@ -63,7 +64,8 @@ class SelectStmt:
         window = self.window
         given = (window.on, *window.partition_by, window.when, window.open, window.emit) if window else ()
         ordered = (key.expr for key in self.order_by)
-        parts = (*self.projections, self.from_, *self.joins, self.where, *self.group_by_exprs, self.having, *ordered)
+        parts = (*self.projections, self.from_, *self.joins, *self.laterals, self.where)
+        parts += (*self.group_by_exprs, self.having, *ordered)
         return (tree for tree in (*parts, *given) if tree is not None)
 
     def describe(self) -> list[str]:

@@ -20,7 +20,7 @@ Subject: TypeAlias = Choice["rows", "side", "watermark", "accounting", "counts",
 VERBS: tuple[Verb, ...] = ("push", "watermark", "clock", "end", "restart", "replay")
 SUBJECTS: tuple[Subject, ...] = ("rows", "side", "watermark", "accounting", "counts", "error")
 
-ACCOUNTS = ("in", *(outcome.name for outcome in OUTCOMES), BUFFERED.name)
+ACCOUNTS = ("in", "made", *(outcome.name for outcome in OUTCOMES), BUFFERED.name)
 SIDE_FIELDS = (
     "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event",
     "error_detail", "plan_id", "shard", "transform",
