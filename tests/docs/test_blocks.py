@@ -31,10 +31,15 @@ from windowpane.sql import bind
 
 BIDS = "auction BIGINT, bidder BIGINT, price BIGINT, ts TIMESTAMP"
 STREAMS: dict[str, dict[str, str]] = {
-    "bids": {"bids": BIDS, "asks": "item BIGINT, price BIGINT, at TIMESTAMP"},
+    "bids": {
+        "bids": BIDS,
+        "asks": "item BIGINT, price BIGINT, at TIMESTAMP",
+        "orders": "id BIGINT, items ARRAY<STRUCT<product: BIGINT, price: BIGINT>>, ts TIMESTAMP",
+    },
     "clicks": {"clicks": "viewer STRING, page STRING, ms BIGINT, ts TIMESTAMP"},
 }
-TABLES = {"users": "id BIGINT, name STRING", "categories": "auction BIGINT, category STRING"}
+TABLES = {"users": "id BIGINT, name STRING", "categories": "auction BIGINT, category STRING",
+          "products": "id BIGINT, name STRING"}  # fmt: skip
 BASE = {
     "streams": {"bids": {"format": "json", "path": "data", "schema": BIDS}},
     "transforms": {"hot": {"sql": "SELECT auction FROM bids", "sink": "results"}},

@@ -67,3 +67,31 @@ def test_options_that_exclude_each_other() -> None:
     for mode, complete in (("all", False), ("as-written", True)):
         with pytest.raises(ConfigError, match="exclude each other"):
             run_goldens_on_spark([Path()], mode, complete=complete, as_json=False)
+
+
+EXPLODED = Path(__file__).parents[1] / "slt" / "explode"
+STACKED = """# stack and from_json, which only Spark evaluates; an unreadable array makes no row.
+stream s: ts BIGINT, k STRING, text STRING
+  eventtime = { column = "ts", type = "unixtimestamp_ms" }
+options
+  eventtime.enabled = true
+query
+  SELECT k, name, sum(x) AS total FROM s, LATERAL explode(from_json(text, 'ARRAY<INT>')) AS t(x)
+  LATERAL VIEW stack(2, 'a', 'b') AS name GROUP BY tumblingwindow('ss', 10), k, name
+push
+  ts | k | text
+  1s | x | '[1, 2]'
+  2s | y | 'oops'
+expect accounting in 5, made 3, aggregated 4, filtered 1
+end
+expect rows
+  k | name | total
+  x | a    | 3
+  x | b    | 3
+"""
+
+
+@pytest.mark.parametrize("name", ["time_of_an_element", "late_rows_keep_their_event", "two_in_a_row", "stack"])
+def test_several_rows_of_one(spark: SparkSession, name: str) -> None:
+    text = STACKED if name == "stack" else (EXPLODED / f"{name}.slt").read_text()
+    assert differences_on_spark(golden.parse_golden(text, f"{name}.slt"), spark) == []

@@ -42,7 +42,8 @@ def read_view(source: SourceText, lateral: exp.Expr) -> GeneratorSyntax:
 
 def read_join(source: SourceText, join: exp.Join) -> GeneratorSyntax:
     """A join with UNNEST(x) or LATERAL f(x): [CROSS] JOIN, LEFT JOIN … ON TRUE, or a comma."""
-    lateral, outer = join.this, _is_outer(source, join)
+    lateral = join.this
+    outer = _is_outer(source, join) or bool(lateral.args.get("outer"))
     names, alias = _names(lateral)
     if isinstance(lateral, exp.Lateral):
         call = lateral.this
