@@ -16,11 +16,11 @@ from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Fr
 from windowpane.core.graph import Graph, Input, Node
 from windowpane.core.junction import Junction
 from windowpane.core.operators.base import Operator
-from windowpane.core.operators.chained import ResultsAsRows
+from windowpane.core.operators.chained import ResultIntake, ResultsAsRows
 from windowpane.core.operators.intake import Intake
 from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.operators.window_kinds import WindowSettings, aggregating_operators
-from windowpane.core.rows import RowBuffer, int64s, select
+from windowpane.core.rows import Int64s, RowBuffer, int64s, select
 from windowpane.core.runner import BatchResult, Runner
 from windowpane.core.side import Key
 from windowpane.core.state import EntryMap, Header
@@ -137,10 +137,19 @@ def fanned() -> Graph:
 def chained() -> Graph:
     """Sums of a second, and the sums of these of a minute."""
     inner = [Intake(KEYS), EventtimeWatermark(), *summing(Tumbling(S), rows().schema)]
-    between = ResultsAsRows({"_k0": "_k0", "_a1_0": "_a0"}, delay_us=1)
+    between = ResultsAsRows(SumsAsRows(), delay_us=1)
     graph = Graph(line("s", inner, "second"))
     given = between.output_schema(graph.schemas({"s": rows().schema})["second.3"])
-    return Graph([*graph.nodes, *line("second.3", [between, *summing(Tumbling(60 * S), given, "_a1_0")], "minute")])
+    outer = [between, ResultIntake(KEYS), *summing(Tumbling(60 * S), given, "_a1_0")]
+    return Graph([*graph.nodes, *line("second.3", outer, "minute")])
+
+
+class SumsAsRows:
+    """The sum of a result is the value of a row."""
+
+    def rows(self, results: pa.RecordBatch, times: Int64s, clock_us: int) -> pa.RecordBatch:
+        columns = {c.EVENT_TIME: pa.array(times), "_k0": results.column("_k0"), "_a1_0": results.column("_a0")}
+        return pa.RecordBatch.from_pydict(columns)
 
 
 Step = Mapping[str, list[tuple[int, str]]]
@@ -224,12 +233,12 @@ def test_queries_over_one_scan_do_not_notice_each_other(restarts: bool) -> None:
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_stage_behind_a_stage_gives_what_a_batch_query_gives(restarts: bool) -> None:
     results = play(chained, ONE, restarts=restarts)
-    assert sums(results, "minute.2") == {(0, "x"): 28, (0, "y"): 33, (60, "x"): 123, (120, "x"): 130, (120, "y"): 125}
+    assert sums(results, "minute.3") == {(0, "x"): 28, (0, "y"): 33, (60, "x"): 123, (120, "x"): 130, (120, "y"): 125}
     inner, outer = totals(results, "second"), totals(results, "minute")
     assert (inner.in_, inner.aggregated, inner.late) == (10, 9, 1)
     assert outer.late == 0, "no result of the inner stage is late in the outer one"
     assert outer.in_ == outer.aggregated == 8, "the window of second 130 is open until the end"
-    assert {name for step in emitted(results) for name in step} == {"minute.2"}
+    assert {name for step in emitted(results) for name in step} == {"minute.3"}
 
 
 @pytest.mark.parametrize("build", [joined, fanned, chained])

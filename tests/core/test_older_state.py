@@ -95,7 +95,7 @@ def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any], sh
     harness = staged(layout, sql, **arguments)
     runner: Any = harness._runner
     runner.entries = [[{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]]
-    runner.watermark_us, runner._buffered = older["watermark_us"], older["buffered"]
+    runner.watermark_us, runner._buffered = older["watermark_us"], {"": older["buffered"]}
     harness._arrivals = runner._arrivals = older["arrivals"]
     if shards != layout.shards:
         rescale(harness, shards)

@@ -16,6 +16,7 @@ from windowpane.plan.physical import (
     PhysicalEventtimeWatermark,
     PhysicalProcessTimeWatermark,
     PhysicalProject,
+    PhysicalResultWatermark,
     PhysicalStreamingAggregation,
     PhysicalWindow,
 )
@@ -49,7 +50,8 @@ def test_every_refusal_has_a_fixture_of_its_own_code() -> None:
     assert codes >= {
         "DEDUPE_COLUMN_NOT_FOUND", "EVENTTIME_COLUMN_NOT_FOUND", "EVENTTIME_DISABLED", "EVENTTIME_NOT_DECLARED",
         "EVENTTIME_TYPE_MISMATCH", "EVENTTIME_TYPE_NEEDED", "EVENT_TIME_FIELD_NOT_FOUND", "LATENESS_NOT_ALLOWED",
-        "LATE_RULE_CONFLICT", "MAX_GROUPS_NOT_APPLICABLE", "NEEDS_EVENT_TIME", "UNKNOWN_EVENTTIME_TYPE",
+        "CHAIN_EXPRESSION", "LATE_RULE_CONFLICT", "MAX_GROUPS_NOT_APPLICABLE", "NEEDS_EVENT_TIME",
+        "UNKNOWN_EVENTTIME_TYPE",
     }  # fmt: skip
 
 
@@ -86,8 +88,9 @@ def test_a_watermark_stands_below_every_window(fixture: Fixture) -> None:
     stateful = find(physical, PhysicalStreamingAggregation) or find(physical, PhysicalWindow)
     if stateful is None:
         return
-    marks = PhysicalEventtimeWatermark | PhysicalProcessTimeWatermark
-    assert sum(isinstance(node, marks) for node in walk(stateful)) == 1
+    marks = PhysicalEventtimeWatermark | PhysicalProcessTimeWatermark | PhysicalResultWatermark
+    windows = [node for node in walk(stateful) if isinstance(node, (PhysicalStreamingAggregation, PhysicalWindow))]
+    assert sum(isinstance(node, marks) for node in walk(stateful)) == len(windows)
 
 
 @pytest.mark.parametrize("fixture", PLANS, ids=name_of)

@@ -64,7 +64,8 @@ class StagedRunner:
         self.entries: list[list[Entries]] = [[{} for _ in range(layout.shards)] for _ in stages.templates[1:]]
         """Of every step and shard."""
         self.watermark_us: int | None = None
-        self._buffered = self._arrivals = 0
+        self._buffered: dict[str, int] = {}
+        self._arrivals = 0
         self.graph = Graph([])
         self.reports: list[ShardReport] = []
         """Of the last micro-batch."""
@@ -150,19 +151,24 @@ class StagedRunner:
         outputs = [(kind, payload) for kind, payload in given if kind != OVERFLOW]
         for _, payload in (each for each in given if each[0] == OVERFLOW):
             outputs += [(kind, part.read().to_pybytes()) for kind, part in parts_in(payload)]
-        Reports.of(payload for kind, payload in outputs if kind == REPORT).check_crossings()
+        reports = Reports.of(payload for kind, payload in outputs if kind == REPORT)
+        reports.check_crossings()
         self.reports = [ShardReport.unpack(payload)[0] for kind, payload in outputs if kind == REPORT]
         for _, payload in outputs:
             found, its_counts, _ = unpack_frames(payload)
             frames += found
             counts = counts + its_counts
-        watermarks = {report.watermark_us for report in self.reports}
-        assert len(watermarks) == 1, f"shards disagree on the watermark: {watermarks}"
-        counts.check(self._buffered)
-        self._buffered, self.watermark_us = counts.buffered, watermarks.pop()
+        for step in {report.step for report in self.reports}:
+            watermarks = {report.watermark_us for report in self.reports if report.step == step}
+            assert len(watermarks) == 1, f"shards disagree on the watermark: {watermarks}"
+        accounts = {"": counts, **reports.stages()}
+        for name, account in accounts.items():
+            account.check(self._buffered.get(name, 0))
+        self._buffered = {name: account.buffered for name, account in accounts.items()}
+        self.watermark_us = reports.watermark_us(self.watermark_us)
         whole = concat(frame.batch for frame in frames if isinstance(frame, Emissions))
         side = [frame.batch for frame in frames if isinstance(frame, SideRows)]
-        return BatchResult({} if whole is None else {"": [whole]}, side, self.watermark_us, {"": counts})
+        return BatchResult({} if whole is None else {"": [whole]}, side, self.watermark_us, accounts)
 
 
 def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:

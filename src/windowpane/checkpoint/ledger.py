@@ -6,6 +6,7 @@ One JSON file per batch, written before Spark commits the batch. A replayed batc
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from pydantic import TypeAdapter
@@ -56,6 +57,10 @@ class Entry:
     final: bool = False
     arrivals: int | None = None
     """The arrival number of the next row; None in entries of earlier versions."""
+    stages: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The accounts of windows over the results of others, by name: `window_2` …"""
+    stage_totals: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Sums of these over all batches up to this one, as `totals`."""
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
     """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results and future rows.
     """
@@ -125,9 +130,9 @@ def _name(batch_id: int) -> str:
 _ENTRY = TypeAdapter(Entry)
 
 
-def add_totals(before: Entry | None, accounting: Accounting) -> dict[str, int]:
+def add_totals(before: Mapping[str, int] | None, accounting: Accounting) -> dict[str, int]:
     """Running totals. `buffered` is not summed: it is the present number."""
-    totals = dict(before.totals) if before else dict.fromkeys(accounting.as_dict(), 0)
+    totals = dict(before) if before else dict.fromkeys(accounting.as_dict(), 0)
     for name, count in accounting.as_dict().items():
         totals[name] = count if name == "buffered" else totals.get(name, 0) + count
     return totals

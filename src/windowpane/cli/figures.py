@@ -85,3 +85,9 @@ def proof(totals: Mapping[str, int]) -> str:
     first = f"{totals['in'] - made:,} read + {made:,} made = " if made else ""
     verdict = "adds up" if sum(counts) == totals["in"] else "DOES NOT ADD UP"
     return f"{verdict}: {first}{totals['in']:,} = {terms}"
+
+
+def stage_line(name: str, stage: str, totals: Mapping[str, int]) -> str:
+    """`hourly, window_2: 60 aggregated; adds up: 60 = 60`: the account of a window over the results of another."""
+    places = ", ".join(f"{totals[kind]:,} {kind}" for kind in MEANINGS if totals.get(kind))
+    return f"{name}, {stage}: {places or 'no results below yet'}; {proof(totals)}"

@@ -91,6 +91,7 @@ def _facts(document: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "open windows", f"{document['open_windows']:,}"
     if document["totals"]:
         yield "accounting", proof(document["totals"])
+    yield from ((name, proof(totals)) for name, totals in document.get("stages", {}).items())
 
 
 def _state_table(held: list[dict[str, Any]]) -> Table:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from windowpane.checkpoint.control import Requests
 from windowpane.checkpoint.transform import Checkpoint, open_plans
-from windowpane.cli.figures import accounting_table
+from windowpane.cli.figures import accounting_table, stage_line
 from windowpane.cli.profile import Profile
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
 from windowpane.config import METRICS_ONLY, PipelineConfig, Trigger, find_pipeline, load_pipeline, parse_options
@@ -134,6 +134,8 @@ def _conclude(
     console = table_console(sys.stderr)
     for name, entry in board.entries.items():
         console.print(accounting_table(name, named(entry.totals), _routes(config, name)))
+        for stage, totals in entry.stage_totals.items():
+            console.print(stage_line(name, stage, named(totals)), markup=False)
     for name, profile in profiles.items():
         console.print(profile.table(name))
     left = sum(entry.open_windows for entry in board.entries.values())

@@ -86,6 +86,7 @@ def _transform(name: str, each: dict[str, Any]) -> str:
         "accounting": places or "no rows yet",
         "": proof(totals),
     }
+    rows |= {name: proof(stage["totals"]) for name, stage in each.get("stages", {}).items()}
     rows |= _more(each)
     return "\n".join(["", name, *(f"  {label:<14}{text}" for label, text in rows.items())])
 

@@ -53,5 +53,10 @@ class Accounting:
                 "this is a bug in windowpane: please report it with the query",
             )
 
+    def named(self, stage: str = "") -> dict[str, int]:
+        """The counts by the names that people use; those of a stage of a chain begin with the stage's name."""
+        prefix = f"{stage}." if stage else ""
+        return {f"{prefix}{name.rstrip('_')}": count for name, count in self.as_dict().items()}
+
     def as_dict(self) -> dict[str, int]:
         return asdict(self)

@@ -50,6 +50,8 @@ class Node:
     sees only a part of the rows and keeps no state."""
     key: str | None = None
     """What the names of its state entries begin with. None: its position among the nodes without a key."""
+    routed_by: tuple[str, ...] | None = None
+    """The columns of its rows that determine the shard. None: those of the rows it takes."""
 
 
 class Graph:
@@ -133,6 +135,13 @@ class Graph:
         known = [us for us in found if us is not None]
         return min(known) if len(known) == len(found) else None
 
+    @property
+    def source_watermark_us(self) -> int | None:
+        """Where time stands for the rows that enter: the smallest watermark against which they are judged."""
+        found = [self.watermark_before(entry) for entry in self.entries]
+        known = [us for us in found if us is not None]
+        return min(known) if known and len(known) == len(found) else None
+
     def schemas(self, given: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
         """Schema of the batches that leave each node, for rows with these schemas at the entries."""
         found = dict(given)
@@ -159,6 +168,8 @@ class Graph:
 
     def routed_by(self, node: Node) -> tuple[str, ...]:
         """The columns that determine on which shard the rows of a node are."""
+        if node.routed_by is not None:
+            return node.routed_by
         routes = self.routes()
         found = {
             self.routed_by(self._by_name[each.source])

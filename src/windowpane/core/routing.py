@@ -33,6 +33,8 @@ class Route:
     """Columns whose values determine the shard. Without any, all rows go to shard 0."""
     broadcast: bool = False
     """All rows that trigger a sliding window are announced to every shard."""
+    stage: str = ""
+    """The stage whose rows have these columns. Rows of another stage may have others of the same names."""
 
     def split(
         self, frames: Iterable[Frame], shards: int, home: int, *, before: Route | None = None

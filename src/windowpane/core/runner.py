@@ -23,6 +23,7 @@ class BatchResult:
     """By the node that they leave."""
     side: Sequence[pa.RecordBatch] = ()
     watermark_us: int | None = None
+    """Of the rows that entered."""
     accounts: Mapping[str, Accounting] = field(default_factory=dict)
     """By stage."""
 
@@ -62,7 +63,7 @@ class Runner:
         accounts = self.graph.take_counts()
         for stage, account in accounts.items():
             account.check(buffered_before[stage])
-        return _result(given, self.graph.watermark_us, accounts)
+        return _result(given, self.graph.source_watermark_us, accounts)
 
     def _beginning(self, entry: str, clock_us: int) -> list[Frame]:
         """Rows are judged against the watermark as it was before the micro-batch."""

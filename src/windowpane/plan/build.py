@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.plan import logical
-from windowpane.plan.context import PlanContext
+from windowpane.plan.context import PlanContext, chained
 from windowpane.plan.eventtime.resolution import resolve_chains
 from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
-from windowpane.plan.eventtime.timing import Timing, resolve_timing
+from windowpane.plan.eventtime.timing import Timing, resolve_result_timing, resolve_timing
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode
@@ -26,7 +26,8 @@ from windowpane.plan.settings import (
     side_notes,
 )
 from windowpane.plan.stages import StageGraph
-from windowpane.plan.staging import stages_of
+from windowpane.plan.staging import PlannedQuery, stages_of
+from windowpane.plan.traversal import over_results
 from windowpane.sql import SessionFacts
 from windowpane.sql.query import BoundQuery, StaticJoin, StreamRef
 
@@ -82,27 +83,64 @@ def plan_query(
     options = options or Options()
     types = registry.extended(options.eventtime.types)
     context = PlanContext(bound, streams, options=options, transform=transform or Transform(), types=types, name=name)
-    timing = resolve_timing(context)
     check_max_groups(context)
     check_reinjection(context)
-    chains = resolve_chains(context) if timing.mode == "event_time" else PROCESSING_TIME
-    built = _Builder(context, timing, chains).sink()
-    optimized, logical_rules = optimize_logical(built)
-    physical, physical_rules = optimize_physical(lower(optimized, timing, bound.relation))
-    stages = stages_of(physical, bound.relation)
+    contexts = chained(context)
+    queries = [_plan_level(contexts[0], resolve_timing(contexts[0]))]
+    for each in contexts[1:]:
+        queries.append(_plan_outer(each, queries[-1]))
+    first, last = queries[0], queries[-1]
+    stages = stages_of([PlannedQuery(each.physical, each.context) for each in queries], session or SessionFacts())
     scan, scan_notes = resolve_scan(stages, streams, session)
     return Plan(
         transform=name,
         query=bound,
-        timing=timing,
-        logical=built,
-        optimized=optimized,
-        physical=physical,
+        timing=first.timing,
+        logical=last.logical,
+        optimized=last.optimized,
+        physical=last.physical,
         stages=stages,
-        rules=logical_rules + physical_rules,
-        notes=timing.notes + dedupe_notes(context) + side_notes(context, timing) + scan_notes,
+        rules=tuple(dict.fromkeys(rule for each in queries for rule in each.rules)),
+        notes=first.timing.notes + dedupe_notes(contexts[0]) + side_notes(context, first.timing) + scan_notes,
         types=types,
         scan=scan,
+    )
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A query of those that read each other, planned."""
+
+    context: PlanContext
+    timing: Timing
+    logical: PlanNode
+    optimized: PlanNode
+    physical: PlanNode
+    rules: tuple[AppliedRule, ...]
+
+
+def _plan_level(context: PlanContext, timing: Timing) -> _Level:
+    """Plan a query as if what it reads were a source."""
+    on = context.bound.window.on if context.bound.window else None
+    timed = timing.mode == "event_time" if timing.behind_us is None else on is not None
+    untimed = PROCESSING_TIME if timing.behind_us is None else TimeChains()
+    chains = resolve_chains(context) if timed else untimed
+    built = _Builder(context, timing, chains).sink()
+    optimized, logical_rules = optimize_logical(built)
+    physical, physical_rules = optimize_physical(lower(optimized, timing, context.bound.relation))
+    return _Level(context, timing, built, optimized, physical, logical_rules + physical_rules)
+
+
+def _plan_outer(context: PlanContext, below: _Level) -> _Level:
+    """Plan a query over the results of another, and put that one's plan below it."""
+    window = below.context.bound.window
+    assert window is not None
+    planned = _plan_level(context, resolve_result_timing(context, below.timing, window.spec))
+    return replace(
+        planned,
+        logical=over_results(planned.logical, below.logical),
+        optimized=over_results(planned.optimized, below.optimized),
+        physical=over_results(planned.physical, below.physical),
     )
 
 
@@ -126,7 +164,7 @@ class _Builder:
                 then=route.then,
             )
             for kind, route in transform.side_output.routes().items()
-            if kind != "unmatched" or may_lack_partner(self.context.bound.relation)
+            if kind != "unmatched" or may_lack_partner(self.context.bound.source.relation)
         )
         return logical.LogicalSink(self.result(), transform.sinks, routes)
 
@@ -163,6 +201,8 @@ class _Builder:
 
     def relation(self) -> PlanNode:
         relation = self.context.bound.relation
+        if relation.query is not None:
+            return self._timed(logical.LogicalResults(relation.columns))
         sources = [self.source(position, ref) for position, ref in enumerate(self.context.refs())]
         if relation.branches:
             branches = zip(sources, relation.branches, strict=True)
@@ -176,6 +216,9 @@ class _Builder:
                 node = logical.LogicalJoin(node, join)
             else:
                 node = logical.LogicalGenerate(node, join)
+        return self._timed(node)
+
+    def _timed(self, node: PlanNode) -> PlanNode:
         return logical.LogicalEventTime(node, self.timing.mode, self.chains.top) if self.chains.top else node
 
     def source(self, position: int, ref: StreamRef) -> PlanNode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError, Span
@@ -25,7 +25,14 @@ class PlanContext:
     def refs(self) -> Sequence[StreamRef]:
         """The streams in FROM order, one per branch of a union."""
         relation = self.bound.relation
+        if relation.query is not None:
+            return []
         return [branch.stream for branch in relation.branches] or list(relation.streams)
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether the query reads the results of another one."""
+        return self.bound.relation.query is not None
 
     @property
     def releases_in_order(self) -> bool:
@@ -42,3 +49,17 @@ class PlanContext:
     def own_key(self, key: str) -> str:
         """The path of a key of this transform."""
         return f"transforms.{self.name}.{key}"
+
+
+def chained(context: PlanContext) -> list[PlanContext]:
+    """The contexts of the queries that a query reads the results of, from the one over the source, and its own.
+
+    Settings of the transform that concern rows of the source belong to the first of them.
+    """
+    inner = context.bound.relation.query
+    if inner is None:
+        return [context]
+    below = chained(replace(context, bound=inner))
+    of_source = ("event_time_field", "watermark_lag_us", "allowed_lateness_us", "dedupe")
+    transform = context.transform.model_copy(update=dict.fromkeys(of_source))
+    return [*below, replace(context, transform=transform)]

@@ -26,7 +26,7 @@ def explain(plan: Plan, sections: tuple[Section, ...] = SECTIONS) -> dict[str, A
         "plan_id": plan.plan_id,
         "sql": plan.query.canonical,
         "rules": [{"rule": rule.name, "phase": rule.phase} for rule in plan.rules],
-        "shards": plan.stages.window.layout.describe(),
+        "shards": plan.stages.describe_layout(),
         "notes": list(plan.notes),
         **{section: _structure(roots[section], itertools.count()) for section in sections},
     }

@@ -39,6 +39,20 @@ class LogicalSource(PlanNode):
 
 
 @dataclass(frozen=True)
+class LogicalResults(PlanNode):
+    """The results of a windowed query, as rows. `query` is that query; it is planned before and put in at the end."""
+
+    columns: tuple[Column, ...]
+    query: PlanNode | None = None
+
+    def children(self) -> tuple[PlanNode, ...]:
+        return () if self.query is None else (self.query,)
+
+    def properties(self) -> Properties:
+        return shown(columns=describe_columns(self.columns))
+
+
+@dataclass(frozen=True)
 class LogicalEventTime(UnaryNode):
     """Where a row's time comes from: the first step that yields a value wins."""
 

@@ -131,6 +131,10 @@ class _Lowering:
 
     def watermark(self, child: PlanNode) -> PlanNode:
         timing, deadlines, ticks_for = self.timing, self._deadlines(), self._ticks_for()
+        if timing.behind_us is not None:
+            return physical.PhysicalResultWatermark(
+                child, timing.ordered, deadlines, ticks_for, behind_us=timing.behind_us, late_rule=timing.late_rule
+            )
         if timing.mode == "processing_time":
             return physical.PhysicalProcessTimeWatermark(child, timing.ordered, deadlines, ticks_for)
         return physical.PhysicalEventtimeWatermark(
@@ -150,13 +154,14 @@ class _Lowering:
             return None
         if not spec.looks_ahead():
             return "at_once"
-        return "clock" if self.timing.mode == "processing_time" else "watermark"
+        by_clock = self.timing.mode == "processing_time" and self.timing.behind_us is None
+        return "clock" if by_clock else "watermark"
 
     def _ticks_for(self) -> tuple[str, ...]:
         by_clock, spec, aggregation = self.timing.mode == "processing_time", self.clauses.spec, self.clauses.aggregation
         waiting = {
             "window_end": by_clock and spec is not None and spec.ends_by_time,
-            "lookahead": self._deadlines() == "clock",
+            "lookahead": by_clock and spec is not None and spec.looks_ahead(),
             "idle_timeout": self.timing.idle_timeout_us is not None,
             "emit_every": aggregation is not None and aggregation.emit.every_us is not None,
         }
@@ -171,7 +176,9 @@ class _Lowering:
     def source(self, node: PlanNode) -> PlanNode:
         """Where rows come from: streams with their event time, joins, unions."""
         match node:
-            case logical.LogicalEventTime() if self.timing.mode == "processing_time":
+            case logical.LogicalResults():
+                return physical.PhysicalResults(node.columns)
+            case logical.LogicalEventTime() if self.timing.mode == "processing_time" and self.timing.behind_us is None:
                 return self.source(node.child)
             case logical.LogicalEventTime():
                 return physical.PhysicalEventTime(self.source(node.child), node.steps)

@@ -12,6 +12,7 @@ from windowpane.core.emission import EmitPolicy
 from windowpane.core.graph import Graph, Input, Node
 from windowpane.core.operators.aggregation import Aggregation, PlainRows, RowEmission
 from windowpane.core.operators.base import Operator
+from windowpane.core.operators.chained import ResultIntake, ResultsAsRows
 from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.group_quota import RequestGroups
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
@@ -27,7 +28,7 @@ from windowpane.core.operators.window_kinds import (
 from windowpane.core.routing import Route
 from windowpane.plan.node_fields import PhysicalCall, WindowPlan
 from windowpane.plan.placement import Placement
-from windowpane.plan.stages import DedupeStage, InputStage, Stage, StageGraph, TimeStage, WindowStage
+from windowpane.plan.stages import ChainStage, DedupeStage, InputStage, Stage, StageGraph, TimeStage, WindowStage
 from windowpane.sql.query import Emit
 
 
@@ -64,6 +65,8 @@ class _Building:
     """The node or entry by which the rows of each stage leave it."""
     steps: dict[str, int] = field(default_factory=dict)
     """The step at which each node runs."""
+    chained_by: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """For windows that are on the same shards as the window below: the columns of their rows that say which."""
 
     def add(self, stage: Stage) -> None:
         """Append the operators of a stage, behind those of the stages it takes rows from."""
@@ -72,6 +75,8 @@ class _Building:
                 self.last[stage.name] = stage.name
             case TimeStage():
                 self.add_time(stage)
+            case ChainStage():
+                self.add_chain(stage)
             case DedupeStage():
                 by = [use.name for use in stage.compared]
                 dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys)
@@ -83,13 +88,31 @@ class _Building:
         """Rows are judged and folded before they reach the watermark, which then covers what was made of them."""
         intake, *gate = self.intake(stage)
         windows = self.windows_over(stage.name)
-        layouts = [each.layout for each in self.stages.of(WindowStage)]
+        layouts = [each.layout for each in self.stages.windows[:1]]
         first = next((each.dedupe for each in layouts if each.dedupe), layouts[0].window) if layouts else Placement()
         source = self.append(stage, [intake], self.last[stage.inputs[0]], step=0)
         source = self.append(stage, gate, source, step=0 if self.feedback else 1, to=first)
         for window in windows:
             source = self.append(window, self.folding(window) or self.requesting(window), source)
         self.last[stage.name] = self.append(stage, [self.watermark(stage)], source, step=1, to=first)
+
+    def add_chain(self, stage: ChainStage) -> None:
+        """Rows are computed and counted where the results are. Before a shuffle, they are folded."""
+        source = self.last[stage.inputs[0]]
+        gate = [LateGate(stage.keys)] if stage.ordered or stage.late_rule == "row" else []
+        as_rows = ResultsAsRows(stage.rows, delay_us=stage.behind_us)
+        if stage.placement is None:
+            self.chained_by[stage.account] = self.windows_over(stage.name)[0].layout.window.route_by
+        made = self.append(stage, [as_rows], source)
+        self.rows = {**self.rows, stage.name: Graph(self.nodes).schemas(self.rows)[made]}
+        source = self.append(stage, [ResultIntake(stage.keys), *gate], made)
+        step = self.steps[source]
+        if stage.placement is not None:
+            for window in self.windows_over(stage.name):
+                source = self.append(window, self.folding(window), source)
+            step += 1
+        releasing = EventtimeWatermark(ordered=stage.ordered, data_driven=False)
+        self.last[stage.name] = self.append(stage, [releasing], source, step=step, to=stage.placement)
 
     def add_window(self, stage: WindowStage) -> str:
         """The operators of a window that do not run before the watermark."""
@@ -117,9 +140,11 @@ class _Building:
         return self.append(stage, quota.aggregate, source, step=asked_at + 2, to=stage.layout.window)
 
     def folding(self, stage: WindowStage) -> list[Operator]:
-        """The operators of a window that run before the first shuffle. Windows that share a watermark have none."""
+        """The operators of a window that run before the shuffle. Windows that share a watermark have none."""
         alone = self.windows_over(stage.inputs[0]) == [stage]
-        return [each for each in self.window(stage) if each.folds] if self.feedback and stage.folds and alone else []
+        chain = self.stages.by_name[stage.inputs[0]]
+        judged = chain.placement is not None if isinstance(chain, ChainStage) else self.feedback
+        return [each for each in self.window(stage) if each.folds] if judged and stage.folds and alone else []
 
     def requesting(self, stage: WindowStage) -> list[Operator]:
         """The operator that asks for groups, if they are counted at a step of their own."""
@@ -143,8 +168,10 @@ class _Building:
             key = name if stage.account else None
             at = self.steps.get(source, 0) if step is None else step
             crosses = at > self.steps.get(source, 0)
-            route = Route(to.route_by, to.broadcast) if crosses and to is not None else None
-            self.nodes.append(Node(name, operator, (Input(source, route=route),), stage.account, step=at, key=key))
+            route = Route(to.route_by, to.broadcast, stage.account) if crosses and to is not None else None
+            node = Node(name, operator, (Input(source, route=route),), stage.account, step=at, key=key)
+            node.routed_by = self.chained_by.get(stage.account)
+            self.nodes.append(node)
             self.steps[name], source = at, name
         return source
 
@@ -189,7 +216,7 @@ class _Building:
     def schema_below(self, stage: Stage) -> pa.Schema:
         """Schema of the rows of the input that a stage takes them from, through the stages between."""
         below = self.stages.by_name[stage.inputs[0]]
-        return self.rows[below.name] if isinstance(below, InputStage) else self.schema_below(below)
+        return self.rows[below.name] if below.name in self.rows else self.schema_below(below)
 
     def settings(self, stage: WindowStage, window: WindowPlan) -> WindowSettings:
         aggregation = stage.aggregation

@@ -27,7 +27,7 @@ def plan_pipeline(
 
 def missing_paths(config: PipelineConfig, plans: Sequence[Plan]) -> Iterator[ConfigError]:
     """An error for each stream and table that the plans read from a file or folder that does not exist."""
-    relations = [plan.query.relation for plan in plans]
+    relations = [plan.query.source.relation for plan in plans]
     waits = "correct the path, or set create = true to create the folder and wait for files"
     for name in dict.fromkeys(stream.name for relation in relations for stream in relation.streams):
         yield from _missing_path(config, "stream", name, config.streams[name], waits)

@@ -54,8 +54,7 @@ class ColumnarScan:
 
     def holds_in(self, session: SessionFacts) -> bool:
         """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
-        same = (session.utc or not self.session.utc) and (session.ansi or not self.session.ansi)
-        return same or not self.projection.computed
+        return self.session.hold_in(session) or not self.projection.computed
 
     def describe(self) -> str:
         if source_format(self.format).is_messages:
@@ -78,7 +77,7 @@ def resolve_scan(
     try:
         if stages.output.reinjects:
             raise Refused("it also reads reinjected rows")  # noqa: TRY301
-        scan = _chosen(stage, streams, session or SessionFacts(), folds=stages.window.folds)
+        scan = _chosen(stage, streams, session or SessionFacts(), folds=stages.first_window.folds)
     except Refused as refused:
         _refuse_if_required(asked, str(refused))
         return None, tuple(f"{name} is read by Spark, not by the columnar scan: {refused}" for name in asked)

@@ -16,7 +16,9 @@ def check_max_groups(context: PlanContext) -> None:
     bound = context.bound
     if context.transform.limits.max_groups is None:
         return
-    if bound.kind != "aggregate" or not bound.keys:
+    if context.is_chained:
+        reason = "the query has several windows"
+    elif bound.kind != "aggregate" or not bound.keys:
         reason = "the query has no groups"
     elif bound.window and not bound.window.spec.shared_bounds:
         reason = f"{bound.window.spec.describe()} is not a window that all groups share"
@@ -33,15 +35,18 @@ def check_reinjection(context: PlanContext) -> None:
     routes = context.transform.side_output.routes()
     asked = [kind for kind, route in routes.items() if route.sink == REINJECT]
     names = [ref.name for ref in context.refs()]
+    source = context.bound.source.relation
     if not asked:
         return
     seen_by_dedupe: tuple[SideKind, ...] = ("late", "evicted")
     remembered = [kind for kind in seen_by_dedupe if kind in asked]
     if context.transform.dedupe is not None and remembered:
         asked, reason = remembered, "dedupe has seen their keys and would treat them as duplicates"
-    elif context.bound.relation.generators:
+    elif context.is_chained:
+        reason = "it has several windows, and results are no rows of a stream"
+    elif source.generators:
         reason = "reading an event again makes all of its rows again"
-    elif context.bound.relation.joins:
+    elif source.joins:
         reason = "the join would multiply its rows"
     elif len(set(names)) < len(names):
         reason = "it reads a stream twice"
@@ -99,7 +104,7 @@ def side_notes(context: PlanContext, timing: Timing) -> tuple[str, ...]:
         never["evicted"] = "`limits.max_groups` is not set"
     if context.transform.dedupe is None:
         never["duplicate"] = "`dedupe` is not set"
-    if not may_lack_partner(context.bound.relation):
+    if not may_lack_partner(context.bound.source.relation):
         never["unmatched"] = "the query has no join that needs a partner"
     written = context.transform.side_output.model_fields_set
     return tuple(f"`side_output.{kind}` gets no rows: {reason}" for kind, reason in never.items() if kind in written)

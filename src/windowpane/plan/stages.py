@@ -11,11 +11,13 @@ from typing import TypeAlias, TypeVar
 
 from windowpane.core.side import Key
 from windowpane.errors import InternalError
+from windowpane.evaluation.result_rows import ResultRows
 from windowpane.plan.eventtime.timing import LateRule, TimeMode
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, SideRoute, WindowPlan
 from windowpane.plan.physical import Deadlines
-from windowpane.plan.placement import Layout
+from windowpane.plan.placement import Layout, Placement
+from windowpane.sql import SessionFacts
 from windowpane.sql.query import Expr, OrderKey, Output, Relation
 
 
@@ -75,6 +77,33 @@ class TimeStage(Stage):
     lag_us: int = 0
     max_future_skew_us: int | None = None
     idle_timeout_us: int | None = None
+
+
+@dataclass(frozen=True)
+class ChainStage(Stage):
+    """The results of a window as rows of the next one, and their watermark."""
+
+    keys: tuple[Key, ...]
+    """As of TimeStage."""
+    rows: ResultRows
+    """Computes the rows, in the worker that has the results."""
+    behind_us: int
+    """How far the watermark is behind that of the window below."""
+    ordered: bool
+    """As of TimeStage."""
+    late_rule: LateRule
+    ticks_for: tuple[str, ...]
+    """As of TimeStage."""
+    same: tuple[tuple[str, str], ...]
+    """Columns of the rows that are keys of the window below, each with the name of that key."""
+    session: SessionFacts
+    """Settings of the session that the computed columns depend on."""
+    placement: Placement | None = None
+    """Where rows go, if they do not stay on the shard of the results."""
+
+    def holds_in(self, session: SessionFacts) -> bool:
+        """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
+        return self.session.hold_in(session) or not self.rows.computes
 
 
 @dataclass(frozen=True)
@@ -140,7 +169,7 @@ class OutputStage(Stage):
         return any(route.target == "reinject" for route in self.routes)
 
 
-AnyStage: TypeAlias = InputStage | TimeStage | DedupeStage | WindowStage | ResultStage | OutputStage
+AnyStage: TypeAlias = InputStage | TimeStage | ChainStage | DedupeStage | WindowStage | ResultStage | OutputStage
 Kind = TypeVar("Kind", bound=Stage)
 
 
@@ -177,8 +206,19 @@ class StageGraph:
         return self.only(InputStage)
 
     @property
+    def windows(self) -> tuple[WindowStage, ...]:
+        """All windows, from the one over the source to the one that gives the results."""
+        return self.of(WindowStage)
+
+    @property
+    def first_window(self) -> WindowStage:
+        """The window over the rows of the source."""
+        return self.windows[0]
+
+    @property
     def window(self) -> WindowStage:
-        return self.only(WindowStage)
+        """The window that gives the results."""
+        return self.windows[-1]
 
     @property
     def result(self) -> ResultStage:
@@ -191,14 +231,24 @@ class StageGraph:
     @property
     def is_spread(self) -> bool:
         """Rows are shuffled more than once."""
-        return any(stage.layout.is_spread for stage in self.of(WindowStage))
+        moved = any(stage.placement is not None for stage in self.of(ChainStage))
+        return moved or any(stage.layout.is_spread for stage in self.of(WindowStage))
+
+    def describe_layout(self) -> str:
+        """For EXPLAIN: one shuffle, or all of them in the order in which rows pass them."""
+        moved = {stage.name: stage.placement for stage in self.of(ChainStage)}
+        chained = [moved.get(stage.inputs[0]) for stage in self.windows[1:]]
+        later = [f"{placement.describe()} for the window above" for placement in chained if placement is not None]
+        return ", then ".join([self.first_window.layout.describe(), *later])
 
     def in_one_shuffle(self) -> StageGraph:
         """The same stages with all state behind one shuffle."""
-        windows = {each.name: replace(each, layout=each.together) for each in self.of(WindowStage)}
-        return StageGraph(tuple(windows.get(each.name, each) for each in self.stages))
+        changed: dict[str, AnyStage] = {each.name: replace(each, layout=each.together) for each in self.windows}
+        changed |= {each.name: replace(each, placement=None) for each in self.of(ChainStage)}
+        return StageGraph(tuple(changed.get(each.name, each) for each in self.stages))
 
     @property
     def ticks_for(self) -> tuple[str, ...]:
         """What needs processing time to go on when no row comes, in any stage."""
-        return tuple(dict.fromkeys(what for stage in self.of(TimeStage) for what in stage.ticks_for))
+        timed = [stage.ticks_for for stage in self.stages if isinstance(stage, (TimeStage, ChainStage))]
+        return tuple(dict.fromkeys(what for ticks_for in timed for what in ticks_for))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from windowpane.core import columns as c
 from windowpane.core.side import Key
 from windowpane.errors import InternalError
 from windowpane.plan import physical
+from windowpane.plan.chaining import ChainCompiler, place_chain, same_columns
+from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
 from windowpane.plan.placement import place, place_together
 from windowpane.plan.stages import (
     AnyStage,
+    ChainStage,
     DedupeStage,
     InputStage,
     OutputStage,
@@ -24,16 +28,47 @@ from windowpane.plan.stages import (
     WindowStage,
 )
 from windowpane.plan.traversal import walk
-from windowpane.sql.query import OrderKey, Relation
+from windowpane.sql import SessionFacts
+from windowpane.sql.query import OrderKey
 
 Node = TypeVar("Node", bound=PlanNode)
 
 
-def stages_of(root: PlanNode, relation: Relation) -> StageGraph:
-    """The stages of a physical plan over the relation of its query."""
-    staging = _Staging(relation)
-    staging.output(_expect(root, physical.PhysicalSink))
-    return StageGraph(tuple(staging.stages))
+@dataclass(frozen=True)
+class PlannedQuery:
+    """The physical plan of a query, or of a query that another one reads."""
+
+    root: PlanNode
+    context: PlanContext
+
+    @property
+    def sink(self) -> physical.PhysicalSink:
+        return _expect(self.root, physical.PhysicalSink)
+
+    @property
+    def side(self) -> physical.PhysicalSideOutput:
+        return _expect(self.sink.child, physical.PhysicalSideOutput)
+
+    @property
+    def result(self) -> physical.PhysicalFinalProject:
+        return _expect(self.side.child, physical.PhysicalFinalProject)
+
+
+def stages_of(queries: Sequence[PlannedQuery], session: SessionFacts) -> StageGraph:
+    """The stages of queries that read each other, from the one over the source to the one with the results.
+
+    `session`: settings that the expressions between two windows depend on.
+    """
+    stages: list[AnyStage] = []
+    below: _Below | None = None
+    for number, query in enumerate(queries, start=1):
+        staging = _Staging(query.context, session, below, "" if number == 1 else f"_{number}", stages)
+        below = staging.result(query.result)
+    assert below is not None
+    last = queries[-1]
+    stages.append(below.stage)
+    stages.append(OutputStage("output", ("result",), sinks=last.sink.sinks, routes=last.side.routes))
+    return place_chain(StageGraph(tuple(stages)))
 
 
 @dataclass(frozen=True)
@@ -59,6 +94,11 @@ class _Windowed:
     def slack_us(self) -> int:
         return self.window.spec.slack_us() + self.window.allowed_lateness_us if self.window else 0
 
+    def types(self) -> dict[str, str | None]:
+        """Of the columns of the results, by their internal names."""
+        calls = self.aggregation.calls if self.aggregation else ()
+        return {use.name: use.type for use in (*self.groups, *self.carried)} | {call.name: call.type for call in calls}
+
     def aliases(self, dedupe: tuple[ColumnUse, ...]) -> dict[str, str]:
         """Columns that the operators read, each with the column of the input projection that it is."""
         found = {use.name: use.column for use in (*self.groups, *self.carried, *dedupe)}
@@ -69,35 +109,50 @@ class _Windowed:
 
 
 @dataclass(frozen=True)
+class _Below:
+    """The results of a query, for the query around it."""
+
+    stage: ResultStage
+    types: dict[str, str | None]
+    """Of the window's columns, by their internal names."""
+    plan_id: str
+
+
+@dataclass(frozen=True)
 class _Staging:
-    """Appends stages from the sources up. Each method returns what the stage above has to know."""
+    """Appends the stages of a query from the sources up. Each method returns what the stage above has to know."""
 
-    relation: Relation
-    stages: list[AnyStage] = field(default_factory=list)
+    context: PlanContext
+    session: SessionFacts
+    below: _Below | None
+    suffix: str
+    """What tells the names of the stages from those of the queries below."""
+    stages: list[AnyStage]
 
-    def output(self, sink: physical.PhysicalSink) -> None:
-        side = _expect(sink.child, physical.PhysicalSideOutput)
-        self.result(_expect(side.child, physical.PhysicalFinalProject))
-        self.stages.append(OutputStage("output", ("result",), sinks=sink.sinks, routes=side.routes))
+    @property
+    def account(self) -> str:
+        return f"window{self.suffix}" if self.suffix else ""
 
-    def result(self, node: physical.PhysicalFinalProject) -> None:
+    def name(self, stage: str) -> str:
+        return f"{stage}{self.suffix}"
+
+    def result(self, node: physical.PhysicalFinalProject) -> _Below:
         order, limit, below = _order_and_limit(node.child)
         having, below = (below.condition, below.child) if isinstance(below, physical.PhysicalHaving) else (None, below)
         windowed = _windowed(below)
         texts = self.window(windowed)
-        self.stages.append(
-            ResultStage(
-                "result",
-                ("window",),
-                having=having,
-                order=order,
-                limit=limit,
-                outputs=node.outputs,
-                grouped=windowed.aggregation is not None,
-                keys=windowed.keys,
-                key_texts=tuple(texts.get(use.column, use.label) for use in windowed.groups),
-            )
+        stage = ResultStage(
+            "result",
+            (self.name("window"),),
+            having=having,
+            order=order,
+            limit=limit,
+            outputs=node.outputs,
+            grouped=windowed.aggregation is not None,
+            keys=windowed.keys,
+            key_texts=tuple(texts.get(use.column, use.label) for use in windowed.groups),
         )
+        return _Below(stage, windowed.types(), self.context.bound.plan_id)
 
     def window(self, found: _Windowed) -> dict[str, str]:
         """Returns the expressions of the input projection by its columns."""
@@ -107,8 +162,8 @@ class _Staging:
         if dedupe is not None:
             self.stages.append(
                 DedupeStage(
-                    "dedupe",
-                    ("time",),
+                    self.name("dedupe"),
+                    (self.name("time"),),
                     keys=found.keys,
                     compared=compared,
                     within_us=dedupe.within_us,
@@ -118,8 +173,8 @@ class _Staging:
         limited = found.aggregation is not None and found.aggregation.max_groups is not None
         self.stages.append(
             WindowStage(
-                "window",
-                ("dedupe",) if dedupe else ("time",),
+                self.name("window"),
+                (self.name("dedupe" if dedupe else "time"),),
                 keys=found.keys,
                 window=found.window,
                 aggregation=found.aggregation,
@@ -128,6 +183,7 @@ class _Staging:
                 admits=limited or dedupe is not None,
                 layout=place(found.window, found.aggregation, compared),
                 together=place_together(found.window, found.aggregation, compared),
+                account=self.account,
             )
         )
         return {column.name: column.expr.text for column in project.columns}
@@ -136,9 +192,37 @@ class _Staging:
         """The stages below dedupe and window: input and time."""
         watermark = _expect(node, physical.PhysicalWatermark)
         project = _expect(watermark.child, physical.PhysicalProject)
+        if isinstance(watermark, physical.PhysicalResultWatermark):
+            self.stages.append(self.chain(watermark, project, aliases, keys))
+            return project
         stage = self.input(project, aliases)
         self.stages.extend([stage, _time(watermark, keys, stage.streams)])
         return project
+
+    def chain(
+        self,
+        watermark: physical.PhysicalResultWatermark,
+        project: physical.PhysicalProject,
+        aliases: dict[str, str],
+        keys: tuple[Key, ...],
+    ) -> ChainStage:
+        """The stage over the results of the query below."""
+        assert self.below is not None
+        below = self.below.stage
+        compiler = ChainCompiler(self.context, self.session)
+        return ChainStage(
+            self.name("time"),
+            below.inputs,
+            keys=keys,
+            rows=compiler.rows(below, self.below.types, project, aliases, self.below.plan_id),
+            behind_us=watermark.behind_us,
+            ordered=watermark.ordered,
+            late_rule=watermark.late_rule,
+            ticks_for=watermark.ticks_for,
+            same=same_columns(below, project),
+            session=self.session,
+            account=self.account,
+        )
 
     def input(self, project: physical.PhysicalProject, aliases: dict[str, str]) -> InputStage:
         nodes = list(walk(project.child))
@@ -147,7 +231,7 @@ class _Staging:
         return InputStage(
             "input",
             (),
-            relation=self.relation,
+            relation=self.context.bound.relation,
             source=project.child,
             streams=tuple(dict.fromkeys(n.stream for n in nodes if isinstance(n, physical.PhysicalDataSource))),
             is_union=any(isinstance(node, physical.PhysicalUnion) for node in nodes),

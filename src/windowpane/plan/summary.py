@@ -16,13 +16,15 @@ from windowpane.time import format_duration
 
 def summarize(plan: Plan) -> dict[str, str]:
     """Label and sentence, in the order in which a row meets them. A label that has nothing to say is left out."""
+    source = plan.query.source
     lines = {
         "reads": _reads(plan),
         "time": _time(plan),
         "watermark": _watermark(plan),
-        "keeps": f"rows where {plan.query.where.text}" if plan.query.where else "",
+        "keeps": f"rows where {source.where.text}" if source.where else "",
         "dedupes": _dedupes(plan),
-        "window": _window(plan.query),
+        "window": _window(source),
+        "over its results": "; ".join(_over_results(plan.query)),
         "groups": _groups(plan),
         "computes": _computes(plan.query),
         "emits": _emits(plan.query),
@@ -40,7 +42,7 @@ def _reads(plan: Plan) -> str:
         f"a row per element of {join.argument.text}"
         if isinstance(join, Generator)
         else f"joined with table {join.table}"
-        for join in plan.query.relation.joins
+        for join in plan.query.source.relation.joins
     ]
     return ", ".join([" and ".join(streams), *joins])
 
@@ -69,7 +71,7 @@ def _watermark(plan: Plan) -> str:
         return ""
     behind = f"{format_duration(timing.lag_us)} behind" if timing.lag_us else "at"
     parts = [f"{behind} the latest event time"]
-    if plan.query.window is None or timing.ordered:
+    if plan.query.source.window is None or timing.ordered:
         parts.append("rows are released in time order")
     if timing.allowed_lateness_us:
         parts.append(f"windows accept rows until {format_duration(timing.allowed_lateness_us)} after their end")
@@ -91,6 +93,14 @@ def _window(query: BoundQuery) -> str:
     partition = ", ".join(expr.text for expr in query.window.partition_by)
     when = f", triggered where {query.window.when.text}" if query.window.when else ""
     return query.window.spec.words() + when + (f", for each {partition}" if partition else "")
+
+
+def _over_results(query: BoundQuery) -> list[str]:
+    """The windows over the results of other windows, and what they keep of them."""
+    if query.relation.query is None:
+        return []
+    kept = f", where {query.where.text}" if query.where else ""
+    return [*_over_results(query.relation.query), _window(query) + kept]
 
 
 def _groups(plan: Plan) -> str:

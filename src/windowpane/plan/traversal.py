@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
+from windowpane.plan.logical import LogicalProjection, LogicalResults
 from windowpane.plan.node import PlanNode
+from windowpane.plan.physical import PhysicalFinalProject, PhysicalResults
 
 Node = TypeVar("Node", bound=PlanNode)
 
@@ -29,3 +32,15 @@ def rewrite(root: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     # By identity: a child that differs only in a remark (why it was not fused) compares equal.
     same = all(new is old for new, old in zip(changed, children, strict=True))
     return change(root if same else root.with_children(changed))
+
+
+def over_results(root: PlanNode, below: PlanNode) -> PlanNode:
+    """The plan of a query over the results of another, with that one's plan in it, without its sink."""
+    result = next(node for node in walk(below) if isinstance(node, (LogicalProjection, PhysicalFinalProject)))
+
+    def change(node: PlanNode) -> PlanNode:
+        if isinstance(node, (LogicalResults, PhysicalResults)) and node.query is None:
+            return replace(node, query=result)
+        return node
+
+    return rewrite(root, change)

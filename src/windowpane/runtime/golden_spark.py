@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from windowpane.checkpoint.ledger import Entry
 from windowpane.config import SparkSettings
 from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.core.accounting import Accounting
 from windowpane.errors import ConfigError, InternalError, WindowpaneError
 from windowpane.outcomes import SIDE_KINDS
 from windowpane.runtime.pipeline import Pipeline
@@ -174,7 +175,11 @@ def _got(step: Step, entry: Entry | None, rows: list[dict[str, Any]], side: list
         rows=[{name: _plain(value) for name, value in row.items()} for row in rows],
         side=[json.loads(next(iter(row.values()))) for row in side],
         watermark_us=entry.watermark_us,
-        accounting={name.rstrip("_"): number for name, number in entry.accounting.items()},
+        accounting={
+            name: number
+            for stage, counts in {"": entry.accounting, **entry.stages}.items()
+            for name, number in Accounting(**counts).named(stage).items()
+        },
         counts={f"time_{name}": number for name, number in sums.items()}
         | {"future_rows": entry.sums.get("rows", {}).get("future_rows", 0)},
     )

@@ -47,6 +47,7 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "source_partitions": last.maxima if last else {},
         "open_windows": last.open_windows if last else 0,
         "totals": named(last.totals) if last else {},
+        "stages": {name: named(each) for name, each in last.stage_totals.items()} if last else {},
     }
 
 
@@ -56,8 +57,16 @@ def ledger_entries(checkpoint: Checkpoint, count: int) -> list[Entry]:
     return [entry for entry in map(checkpoint.ledger.read, ids) if entry is not None]
 
 
+_BY_STAGE = ("stages", "stage_totals")
+
+
 def ledger_as_dicts(entries: list[Entry]) -> list[dict[str, Any]]:
-    return [asdict(entry) | {"accounting": named(entry.accounting), "totals": named(entry.totals)} for entry in entries]
+    return [
+        asdict(entry)
+        | {"accounting": named(entry.accounting), "totals": named(entry.totals)}
+        | {name: {stage: named(each) for stage, each in getattr(entry, name).items()} for name in _BY_STAGE}
+        for entry in entries
+    ]
 
 
 def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict[str, list[dict[str, Any]]]:

@@ -129,4 +129,4 @@ class Rescale:
 
 def _layout(plan: Plan, record: PlanRecord) -> str:
     stages = plan.stages if record.spread else plan.stages.in_one_shuffle()
-    return stages.window.layout.describe()
+    return stages.describe_layout()

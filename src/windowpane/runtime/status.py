@@ -111,6 +111,14 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
         "totals": named(entry.totals),
         "sums": entry.sums,
         "final": entry.final,
+    } | ({"stages": stage_accounts(entry)} if entry.stages else {})
+
+
+def stage_accounts(entry: Entry) -> dict[str, dict[str, dict[str, int]]]:
+    """The accounts of windows over the results of others, by name: of the micro-batch, and of all so far."""
+    return {
+        name: {"accounting": named(counts), "totals": named(entry.stage_totals[name])}
+        for name, counts in entry.stages.items()
     }
 
 

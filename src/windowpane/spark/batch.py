@@ -101,12 +101,18 @@ class BatchRunner:
         held = before.accounting["buffered"] - before.reinjecting if before and not reports.shards else 0
         counts = counts.less(split.counts) + Accounting(buffered=held)
         counts.check(before.accounting["buffered"] if before else 0)
+        stages = _stage_accounts(reports, before)
         entry = Entry(
             batch_id=batch_id,
             clock_us=clock_us,
             watermark_us=reports.watermark_us(before.watermark_us if before else None),
             accounting=counts.as_dict(),
-            totals=add_totals(before, counts),
+            totals=add_totals(before.totals if before else None, counts),
+            stages={name: account.as_dict() for name, account in stages.items()},
+            stage_totals={
+                name: add_totals(before.stage_totals.get(name) if before else None, account)
+                for name, account in stages.items()
+            },
             side=dict(side),
             dropped=dict(side - Counter(self.side.allowed(side, elapsed_us))),
             undelivered=self.side.undelivered(),
@@ -162,3 +168,15 @@ class BatchRunner:
             texts += [row[0] for row in bad.collect()] if bad is not None else []
         files = {} if entry.final else self.checkpoint.unreadable.of(entry.batch_id)
         return texts + (side_records.of_files(files, entry.clock_us, entry.watermark_us) if files else [])
+
+
+def _stage_accounts(reports: Reports, before: Entry | None) -> dict[str, Accounting]:
+    """The accounts of windows over the results of others; InternalError if rows do not add up in one of them."""
+    earlier = before.stages if before else {}
+    held = {name: account["buffered"] for name, account in earlier.items()}
+    if not reports.shards:
+        return {name: Accounting(buffered=count) for name, count in held.items()}
+    accounts = reports.stages()
+    for name, account in accounts.items():
+        account.check(held.get(name, 0))
+    return accounts

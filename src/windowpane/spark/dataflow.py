@@ -11,9 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
+from windowpane.errors import PlanError
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
+from windowpane.plan.stages import ChainStage
 from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
@@ -73,7 +75,9 @@ def build_dataflow(
     `overflow`: a folder for large results.
     """
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
-    fits = plan.scan is not None and plan.scan.holds_in(SessionFacts.of(settings))
+    facts = SessionFacts.of(settings)
+    _check_chains(plan, facts)
+    fits = plan.scan is not None and plan.scan.holds_in(facts)
     if plan.scan is not None and fits and sources.scanned is not None and feedback:
         scan = worker_scan(plan.scan)
         rows, crossing = sources.scanned(plan.scan), scan.schema
@@ -99,6 +103,15 @@ def build_dataflow(
         stage = MergeStage(stages, step, ids, cache_bytes)
         packed = packed.groupBy("shard").transformWithState(stage, OUTPUT, "Append", "None")
     return Dataflow(packed, stages, results, ids)
+
+
+def _check_chains(plan: Plan, session: SessionFacts) -> None:
+    """Workers compute what stands between two windows, as Spark does in UTC and ANSI mode."""
+    if not all(stage.holds_in(session) for stage in plan.stages.of(ChainStage)):
+        raise PlanError(
+            "CHAIN_SESSION", "what is computed between two windows depends on the session's time zone or ANSI mode",
+            "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true, or compute it elsewhere",
+        )  # fmt: skip
 
 
 def worker_scan(scan: ColumnarScan) -> Scan:

@@ -96,7 +96,9 @@ class Shard:
         self._crossing: list[Given] = []
         """What goes on to the next step."""
         self._watermarks: dict[str, int | None] = {}
-        self._counts, self._clock_us, self._tallies = Accounting(), 0, Counter[str]()
+        self._accounts: dict[str, Accounting] = {}
+        """By stage."""
+        self._clock_us, self._tallies = 0, Counter[str]()
 
     def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
         """One micro-batch: `take`, then `outputs`."""
@@ -128,11 +130,15 @@ class Shard:
             self._graph, self._clock_us, step=self._step, state_bytes=self._entries.size(), side=self._side,
             results=self._results, tallies={**self._tallies, **spent},
         )  # fmt: skip
-        return [(REPORT, report.pack(self._counts)), *self._outlet.rows()]
+        return [(REPORT, report.pack(self._accounts)), *self._outlet.rows()]
 
     def holdings(self) -> list[tuple[str, Holding]]:
         """What the operators keep, each with the operator's name."""
-        return [(type(operator).__name__, held) for operator in self._graph.operators for held in operator.holdings()]
+        return [
+            (f"{type(node.operator).__name__} of {node.stage}".removesuffix(" of "), held)
+            for node in self._graph.nodes
+            for held in node.operator.holdings()
+        ]
 
     def _received(self, payloads: Iterable[bytes]) -> list[Given]:
         """The frames of all messages, in order and with their final numbers."""
@@ -140,7 +146,7 @@ class Shard:
         for each in map(StageMessage.unpack, payloads):
             sent += each.portions
             numbers = each.numbers or numbers
-            self._counts = self._counts + each.counts
+            self._count({"": each.counts})
             self._clock_us = max(self._clock_us, each.clock_us)
             self._tallies.update(each.tallies)
             self._watermarks |= each.watermarks
@@ -157,8 +163,12 @@ class Shard:
             data = [frame for source, frame in received if source == entry and not isinstance(frame, SideRows)]
             for given in self._graph.flow(entry, [*self._before(entry), *data, *self._after(entry), end]):
                 self._put(given)
-        self._counts = sum(self._graph.take_counts().values(), self._counts)
+        self._count(self._graph.take_counts())
         self._graph.save(self._entries)
+
+    def _count(self, accounts: Mapping[str, Accounting]) -> None:
+        for stage, account in accounts.items():
+            self._accounts[stage] = self._accounts.get(stage, Accounting()) + account
 
     def _before(self, entry: str) -> list[Frame]:
         """The time, and at the first step the watermark that rows are judged against."""

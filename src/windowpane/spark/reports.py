@@ -28,6 +28,14 @@ class Reports:
     counts: Accounting
     shards: Sequence[ShardReport]
 
+    def stages(self) -> dict[str, Accounting]:
+        """The accounts of windows over the results of others, by name."""
+        found: dict[str, Accounting] = {}
+        for shard in self.shards:
+            for name, counts in shard.stages.items():
+                found[name] = found.get(name, Accounting()) + Accounting(**counts)
+        return found
+
     @classmethod
     def of(cls, payloads: Iterable[bytes]) -> Reports:
         unpacked = [ShardReport.unpack(payload) for payload in payloads]
@@ -100,9 +108,16 @@ class Reports:
 
 def open_windows(shards: Sequence[ShardReport]) -> int:
     """Open windows. Those that shards share are counted once."""
-    shared = [first + step * np.arange(count) for shard in shards for first, step, count in shard.open_runs]
-    own = sum(shard.open_windows for shard in shards)
-    return own + (len(np.unique(np.concatenate(shared))) if shared else 0)
+    runs: dict[str, list[list[int]]] = {}
+    for shard in shards:
+        for stage, found in {"": shard.open_runs, **shard.stage_runs}.items():
+            runs.setdefault(stage, []).extend(found)
+    return sum(shard.open_windows for shard in shards) + sum(map(_distinct, runs.values()))
+
+
+def _distinct(runs: Sequence[Sequence[int]]) -> int:
+    keys = [first + step * np.arange(count) for first, step, count in runs]
+    return len(np.unique(np.concatenate(keys))) if keys else 0
 
 
 def time_sources(tallies: Mapping[str, int]) -> dict[str, int]:

@@ -36,6 +36,10 @@ class ShardReport:
     """Side rows by kind."""
     tallies: dict[str, int] = field(default_factory=dict)
     """Counts beside the accounting."""
+    stages: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The accounts of windows over the results of others, by name."""
+    stage_runs: dict[str, list[list[int]]] = field(default_factory=dict)
+    """`open_runs` of these."""
 
     @classmethod
     def of(
@@ -44,10 +48,13 @@ class ShardReport:
     ) -> ShardReport:  # fmt: skip
         """The report of a graph of operators that has just finished a micro-batch."""
         watermark = next((each for each in graph.operators if isinstance(each, EventtimeWatermark)), None)
+        runs: dict[str, list[list[int]]] = {}
+        for node in graph.nodes:
+            runs.setdefault(node.stage, []).extend(node.operator.open_runs())
         report = cls(
-            clock_us, step, graph.watermark_us, state_bytes=state_bytes, results=results, side=dict(side),
+            clock_us, step, graph.source_watermark_us, state_bytes=state_bytes, results=results, side=dict(side),
             tallies=dict(tallies), open_windows=sum(operator.open_count() for operator in graph.operators),
-            open_runs=[run for operator in graph.operators for run in operator.open_runs()],
+            open_runs=runs.pop("", []), stage_runs=runs,
         )  # fmt: skip
         if watermark is None:
             return report
@@ -56,8 +63,10 @@ class ShardReport:
             watermarks=watermark.watermarks_emitted,
         )  # fmt: skip
 
-    def pack(self, counts: Accounting) -> bytes:
-        return pack_frames([], counts, **encode_record(self))
+    def pack(self, accounts: Mapping[str, Accounting]) -> bytes:
+        """`accounts`: by stage."""
+        chained = {name: account.as_dict() for name, account in accounts.items() if name}
+        return pack_frames([], accounts.get("", Accounting()), **encode_record(replace(self, stages=chained)))
 
     @classmethod
     def unpack(cls, data: bytes) -> tuple[ShardReport, Accounting]:

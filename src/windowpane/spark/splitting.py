@@ -27,7 +27,7 @@ def split_stages(
     `spread`: rows may be shuffled more than once.
     """
     planned = plan.stages if spread else plan.stages.in_one_shuffle()
-    read, window = planned.input, planned.window
+    read, window = planned.input, planned.first_window
     fallback = feedback and read.clock_fallback
     bare = Stages(
         templates=(),
@@ -42,7 +42,7 @@ def split_stages(
     rows = {read.name: bare.complete_rows(empty_batch(sent), 0).schema}
     graph = build_graph(planned, rows, feedback=feedback, sharded=True)
     steps = graph.cut()
-    folding = [operator for operator in graph.operators if operator.folds]
+    folding = [node.operator for node in graph.nodes if node.operator.folds and not node.stage]
     stages = replace(
         bare,
         templates=tuple(map(_pickled, steps)),

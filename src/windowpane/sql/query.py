@@ -232,3 +232,8 @@ class BoundQuery:
     limit: int | None = None
     watermark: Watermark | None = None
     emit: Emit = Emit()
+
+    @property
+    def source(self) -> BoundQuery:
+        """The query over streams: this one, or the one at the end of the queries that it reads."""
+        return self if self.relation.query is None else self.relation.query.source

@@ -51,6 +51,10 @@ class SessionFacts:
         ansi = settings.get("spark.sql.ansi.enabled") or "true"
         return cls(zone in ("UTC", "Etc/UTC", "GMT", "Z"), ansi.lower() == "true")
 
+    def hold_in(self, session: SessionFacts) -> bool:
+        """Whether expressions that were translated for these facts have the same values in another session."""
+        return (session.utc or not self.utc) and (session.ansi or not self.ansi)
+
 
 @dataclass(frozen=True)
 class Translated:

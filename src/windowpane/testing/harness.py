@@ -40,6 +40,9 @@ class Step:
     """Rows that reached no result, as ADR-0001 records."""
     watermark: dt.datetime | None = None
     accounting: Accounting = field(default_factory=Accounting)
+    """Of the rows that were read."""
+    stages: Mapping[str, Accounting] = field(default_factory=dict)
+    """Of windows over the results of others, by name: `window_2`, `window_3` …"""
     table: pa.Table | None = None
     """The results in Arrow; None when there are none."""
 
@@ -201,7 +204,8 @@ class Harness:
             as_python(whole) if whole is not None else [],
             records,
             watermark=None if result.watermark_us is None else as_datetime(result.watermark_us),
-            accounting=result.accounting,
+            accounting=result.accounts.get("", Accounting()),
+            stages={name: account for name, account in result.accounts.items() if name},
             table=whole,
         )
 

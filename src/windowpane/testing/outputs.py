@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.rows import int64s
-from windowpane.core.window_id import window_ids
 from windowpane.evaluation.duckdb_tables import quoted
+from windowpane.evaluation.result_rows import with_pseudo_columns
 from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.stages import ResultStage
 from windowpane.sql.query import OrderKey
@@ -46,18 +46,8 @@ class OutputEvaluator:
         return self._project(good), None if bad is None else self._errors(emissions, bad)
 
     def _with_pseudo_columns(self, emissions: pa.RecordBatch) -> pa.Table:
-        names = emissions.schema.names
-        columns = {name: emissions.column(name) for name in names}
-        if c.WINDOW_START in names:
-            start, end = int64s(emissions, c.WINDOW_START), int64s(emissions, c.WINDOW_END)
-            salt = int64s(emissions, c.WINDOW_SALT) if c.WINDOW_SALT in names else None
-            columns["window_start"], columns["window_end"] = _instants(start), _instants(end)
-            columns["window_id"] = window_ids(self._plan_id, start, end, salt)
-        if c.TRIGGER in names:
-            columns["trigger_time"] = _instants(int64s(emissions, c.TRIGGER))
-        columns["emit_epoch"], columns["is_final"] = columns.pop(c.EPOCH), columns.pop(c.FINAL)
-        columns[ROW] = pa.array(range(emissions.num_rows), pa.int64())
-        return pa.table(columns)
+        columns = with_pseudo_columns(emissions, self._plan_id)
+        return pa.table({**columns, ROW: pa.array(range(emissions.num_rows), pa.int64())})
 
     def _evaluated(self, table: pa.Table) -> tuple[pa.Table, pa.Array | None]:
         """HAVING, the outputs and the keys of ORDER BY; and for each emission why one of them fails, if any does."""
@@ -94,10 +84,6 @@ class OutputEvaluator:
 def _order_key(key: OrderKey, text: str) -> str:
     direction = "DESC" if key.descending else "ASC"
     return f"{text} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-
-
-def _instants(values: object) -> pa.Array:
-    return pa.array(values, pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
 def as_python(table: pa.Table) -> list[dict[str, object]]:

@@ -1,9 +1,10 @@
-"""The results of one window stage as rows of the next one: the operator between a query and the query around it."""
+"""The results of one window stage as rows of the next one: the operators between a query and the query around it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,20 @@ from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, Emissions, Frame, Rows, Watermark
 from windowpane.core.operators.base import Operator
-from windowpane.core.rows import flags, int64s, select
+from windowpane.core.operators.intake import Intake
+from windowpane.core.rows import Int64s, flags, int64s, select
+from windowpane.core.side import Key
 from windowpane.core.state import Header
+
+
+class RowsOfResults(Protocol):
+    """Computes the rows of the outer query from results of the inner one."""
+
+    def rows(self, results: pa.RecordBatch, times: Int64s, clock_us: int) -> pa.RecordBatch:
+        """Rows with EVENT_TIME, and KEEP, ERROR and DETAIL where they are needed. Results that HAVING drops give none.
+
+        `times`: the event time that each result has unless the outer query says otherwise.
+        """
 
 
 @dataclass(frozen=True)
@@ -24,36 +37,31 @@ class _Scalars:
 class ResultsAsRows(Operator):
     """Final results in, rows out. The time of a row is the last instant of its window, or its trigger's.
 
-    `columns`: names of the rows' columns, with the columns of the results that they are. `delay_us`: how far results
-    may be behind the watermark below, so that none of them is late above: allowed lateness and one microsecond, for a
-    sliding window its lookahead. Rows go first, then the watermark that covers them.
+    `delay_us`: how far results may be behind the watermark below, so that none of them is late above: allowed lateness
+    and one microsecond, for a sliding window its lookahead. Rows go first, then the watermark that covers them.
     """
 
     moves_time = True
     shard_scalars = ("arrivals",)
 
-    def __init__(self, columns: Mapping[str, str], *, delay_us: int) -> None:
+    def __init__(self, computed: RowsOfResults, *, delay_us: int) -> None:
         super().__init__()
-        self._columns, self._delay_us = dict(columns), delay_us
+        self._computed, self._delay_us = computed, delay_us
         self._arrivals = 0
         self._next_us: int | None = None
 
     def on_emissions(self, frame: Emissions) -> list[Frame]:
         final = select(frame.batch, flags(frame.batch, c.FINAL))
-        if not final.num_rows:
-            return []
-        rows = self._rows(final)
+        rows = self._rows(final) if final.num_rows else final
         self._arrivals += rows.num_rows
-        self.counts.in_ += rows.num_rows
-        return [Rows(rows)]
+        return [Rows(rows)] if rows.num_rows else []
 
     def _rows(self, results: pa.RecordBatch) -> pa.RecordBatch:
         names = results.schema.names
         times = int64s(results, c.TRIGGER) if c.TRIGGER in names else int64s(results, c.WINDOW_END) - 1
-        arrivals = self._arrivals + np.arange(results.num_rows, dtype=np.int64)
-        columns = {c.EVENT_TIME: pa.array(times), c.ARRIVAL: pa.array(arrivals)}
-        columns |= {name: results.column(column) for name, column in self._columns.items()}
-        return pa.RecordBatch.from_pydict(columns)
+        rows = self._computed.rows(results, times, self.clock_us)
+        arrivals = self._arrivals + np.arange(rows.num_rows, dtype=np.int64)
+        return rows.append_column(c.ARRIVAL, pa.array(arrivals))
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         self._next_us = frame.us - self._delay_us
@@ -74,3 +82,18 @@ class ResultsAsRows(Operator):
 
     def load_header(self, header: Header) -> None:
         self._arrivals = header.read(_Scalars).arrivals
+
+
+class ResultIntake(Intake):
+    """Counts the rows that results have become, and takes out filtered rows and those that cannot be computed.
+
+    The watermark comes from below, so rows report no progress.
+    """
+
+    def __init__(self, keys: Collection[Key] = ()) -> None:
+        super().__init__(keys)
+
+    def on_rows(self, frame: Rows) -> list[Frame]:
+        frames: list[Frame] = []
+        rows = self._without_bad(frame.batch, frames)
+        return [*frames, Rows(rows)] if rows.num_rows else frames

@@ -135,6 +135,13 @@ class WindowSpec:
         """How far behind the watermark a row may be and still find a window open, allowed lateness aside."""
         return 0
 
+    def results_behind_us(self, allowed_lateness_us: int) -> int:
+        """How far a query over the results is behind the watermark, so that no result to come is late there.
+
+        The time of a result is the last microsecond of its window, or its trigger's time.
+        """
+        return allowed_lateness_us + 1
+
 
 KINDS: dict[str, type[WindowSpec]] = {}
 """Every window kind by its name."""

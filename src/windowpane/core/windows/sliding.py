@@ -30,6 +30,9 @@ class Sliding(WindowSpec):
     def looks_ahead(self) -> bool:
         return self.lookahead_us is not None
 
+    def results_behind_us(self, allowed_lateness_us: int) -> int:
+        return self.lookahead_us or 0
+
     def emitted(self) -> str | None:
         at_once = self.lookahead_us is None
         return "for each row as it is released" if at_once else "for each row once the time after it has passed"

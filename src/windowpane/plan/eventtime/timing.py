@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from windowpane.core.windows import WindowSpec
 from windowpane.errors import Span
 from windowpane.plan.context import PlanContext
 
@@ -27,6 +28,28 @@ class Timing:
     max_future_skew_us: int | None = None
     idle_timeout_us: int | None = None
     notes: tuple[str, ...] = ()
+    behind_us: int | None = None
+    """Of a query over the results of another: how far its watermark is behind that one's."""
+
+
+def resolve_result_timing(context: PlanContext, below: Timing, window: WindowSpec) -> Timing:
+    """The times of a query over the results of a query with times `below` and this window.
+
+    Its watermark follows that of the query below: no result that is still to come is late.
+    """
+    lateness_us = _allowed_lateness(context)
+    rule, _ = _late_rule(context, lateness_us)
+    lag_us = (context.bound.watermark.lag_us if context.bound.watermark else None) or 0
+    # Several micro-batches can have the same timestamp.
+    same_clock_us = 1 if below.mode == "processing_time" and window.triggered else 0
+    behind_us = window.results_behind_us(below.allowed_lateness_us) + same_clock_us
+    return Timing(
+        below.mode,
+        late_rule=rule,
+        ordered=context.releases_in_order,
+        allowed_lateness_us=lateness_us,
+        behind_us=behind_us + lag_us,
+    )
 
 
 def resolve_timing(context: PlanContext) -> Timing:

@@ -38,6 +38,20 @@ class PhysicalDataSource(PlanNode):
 
 
 @dataclass(frozen=True)
+class PhysicalResults(PlanNode):
+    """The results of the window below as rows, computed in the worker that has them. `query`: as of LogicalResults."""
+
+    columns: tuple[Column, ...]
+    query: PlanNode | None = None
+
+    def children(self) -> tuple[PlanNode, ...]:
+        return () if self.query is None else (self.query,)
+
+    def properties(self) -> Properties:
+        return shown(columns=describe_columns(self.columns))
+
+
+@dataclass(frozen=True)
 class PhysicalEventTime(UnaryNode):
     """Adds the event time and TIME_ERROR, and where rows differ in it, the source of their time: the first step that
     yields a value wins.
@@ -149,6 +163,20 @@ class PhysicalEventtimeWatermark(PhysicalWatermark):
         return shown(
             mode="event_time", lag=format_duration(self.lag_us), late_rule=self.late_rule, ordered=self.ordered,
             max_future_skew=describe_limit(self.max_future_skew_us), idle_timeout=describe_limit(self.idle_timeout_us),
+            deadlines=self.deadlines, ticks_for=self.ticks_for,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PhysicalResultWatermark(PhysicalWatermark):
+    """Follows the watermark of the query below, `behind_us` behind it, so that none of its results is late."""
+
+    behind_us: int
+    late_rule: LateRule
+
+    def properties(self) -> Properties:
+        return shown(
+            mode="results", behind=format_duration(self.behind_us), late_rule=self.late_rule, ordered=self.ordered,
             deadlines=self.deadlines, ticks_for=self.ticks_for,
         )  # fmt: skip
 

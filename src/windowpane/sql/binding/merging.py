@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from windowpane.sql.query import BoundQuery, Output
 from windowpane.sql.scalar import all_of, substitute_columns
+from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import SelectStmt
 
 
@@ -19,9 +20,8 @@ def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
     if inner is None:
         return outer
     if outer.window is not None:
-        hint = "write the results of the inner query to a sink, and read them from there"
-        message = "a window over the results of a windowed query is not supported yet"
-        raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=outer.window.span)
+        _check_inner(stmt.source, inner)
+        return outer
     if stmt.watermark is not None:
         hint = "write it in the subquery: the query around it has no window"
         raise stmt.source.error("WATERMARK_PLACE", "WATERMARK belongs to the query with the window", hint,
@@ -47,3 +47,17 @@ def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
         outputs=outputs,
         having=all_of(conditions),
     )
+
+
+def _check_inner(source: SourceText, inner: BoundQuery) -> None:
+    """Refuse clauses that a query cannot have if a window reads its results."""
+    if inner.emit.mode != "close":
+        message = "the results of this query are read by a window, which takes final rows only"
+        raise source.error("EMIT_NOT_ALLOWED", message, "write EMIT ON WINDOW CLOSE, or nothing", at=inner.emit.span)
+    if inner.limit is not None:
+        message = "LIMIT compares groups that are on different shards, so a window cannot read its results"
+        at = inner.order_by[0].expr.span
+        raise source.error("UNSUPPORTED_SUBQUERY", message, "use max_by, min_by or approx_top_k", at=at)
+    if inner.order_by:
+        message = "ORDER BY has no effect on what a window reads"
+        raise source.error("UNSUPPORTED_SUBQUERY", message, "leave it out", at=inner.order_by[0].expr.span)

@@ -11,7 +11,9 @@ from windowpane.testing.golden.rows import BadLineError, parse_rows
 from windowpane.testing.golden.sections import Section
 from windowpane.testing.golden.values import parse_instant
 
-_NUMBERED = re.compile(r"(?P<name>\w+) (?P<number>\d+)")
+_NUMBERED = re.compile(r"(?P<name>[\w.]+) (?P<number>\d+)")
+_STAGE = re.compile(r"window_\d+\.")
+"""What the counts of a window over another one's results begin with."""
 
 
 def parse_expected(section: Section) -> Expected:
@@ -70,7 +72,7 @@ def _numbers(section: Section, rest: str, valid: Sequence[str] | None) -> dict[s
         if match is None:
             hint = "write `expect accounting in 3, aggregated 2, late 1`"
             raise BadLineError(section.line.number, f"`{part.strip()}` is not a name with a number", hint)
-        if valid is not None and match["name"] not in valid:
+        if valid is not None and _STAGE.sub("", match["name"]) not in valid:
             message = f"the accounting has no `{match['name']}`"
             raise BadLineError(section.line.number, message, f"valid: {nearest(match['name'], valid)}")
         numbers[match["name"]] = int(match["number"])

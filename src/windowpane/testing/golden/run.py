@@ -34,10 +34,12 @@ class Got:
         self.rows += step.rows
         self.side += step.side
         self.watermark_us = None if step.watermark is None else from_datetime(step.watermark)
-        counted = {name.rstrip("_"): number for name, number in step.accounting.as_dict().items()}
-        before = self.accounting
-        self.accounting = {name: number + before.get(name, 0) for name, number in counted.items()}
-        self.accounting["buffered"] = counted["buffered"]
+        before, self.accounting = self.accounting, {}
+        for stage, account in {"": step.accounting, **step.stages}.items():
+            counted = account.named(stage)
+            held = [name for name in counted if name.endswith("buffered")]
+            self.accounting |= {name: number + before.get(name, 0) for name, number in counted.items()}
+            self.accounting |= {name: counted[name] for name in held}
 
 
 @dataclass

@@ -1,0 +1,77 @@
+"""From the results of a windowed query to the rows of the query around it: HAVING and SELECT of the one, then the input
+projection of the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowpane.core import columns as c
+from windowpane.core.rows import int64s
+from windowpane.core.window_id import window_ids
+from windowpane.evaluation.projection import Projection
+
+HELD = "_held"
+"""The column that holds HAVING."""
+
+
+def with_pseudo_columns(results: pa.RecordBatch, plan_id: str) -> dict[str, pa.Array]:
+    """The columns of results by name, with those that SELECT knows of the window."""
+    columns = {name: results.column(name) for name in results.schema.names}
+    if c.WINDOW_START in columns:
+        start, end = int64s(results, c.WINDOW_START), int64s(results, c.WINDOW_END)
+        salt = int64s(results, c.WINDOW_SALT) if c.WINDOW_SALT in columns else None
+        columns["window_start"], columns["window_end"] = _instants(start), _instants(end)
+        columns["window_id"] = window_ids(plan_id, start, end, salt)
+    if c.TRIGGER in columns:
+        columns["trigger_time"] = _instants(int64s(results, c.TRIGGER))
+    columns["emit_epoch"], columns["is_final"] = columns.pop(c.EPOCH), columns.pop(c.FINAL)
+    return columns
+
+
+def _instants(values: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(values, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+@dataclass(frozen=True)
+class ResultRows:
+    """Picklable: computes rows in the workers."""
+
+    plan_id: str
+    """Of the inner query, for the ids of its windows."""
+    select: Projection
+    """HAVING and the columns of the inner query, over its results."""
+    has_having: bool
+    projection: Projection
+    """The columns that the operators of the outer query read, over those of the inner one."""
+    aliases: tuple[tuple[str, str], ...]
+    """Columns that operators read, each with the column of the projection that it is."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether anything is computed, and not only taken along."""
+        return bool(self.select.computed or self.projection.computed or self.projection.times)
+
+    def rows(self, results: pa.RecordBatch, times: npt.NDArray[np.int64], clock_us: int) -> pa.RecordBatch:
+        """As of `core.operators.chained.RowsOfResults`."""
+        source = pa.table({**with_pseudo_columns(results, self.plan_id), c.EVENT_TIME: pa.array(times, pa.int64())})
+        selected = self._held(self.select.rows(source, clock_us))
+        found = self.projection.rows(selected, clock_us)
+        columns = {name: found.column(name) for name in found.schema.names if name != c.TIME_SOURCE}
+        columns |= {name: columns[column] for name, column in self.aliases}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _held(self, selected: pa.RecordBatch) -> pa.RecordBatch:
+        """Without the results that HAVING drops. Those for which it fails stay: they are error rows."""
+        if not self.has_having:
+            return selected
+        held = pc.fill_null(selected.column(HELD), False)
+        if c.ERROR in selected.schema.names:
+            held = pc.or_(held, selected.column(c.ERROR).is_valid())
+        names = [name for name in selected.schema.names if name not in (HELD, c.KEEP)]
+        return selected.select(names).filter(held)
