@@ -4,7 +4,8 @@
 
 windowpane is measured twice: by Spark's reader, which is the way of any source, and with the columnar scan.
 Results are compared before any time is taken: windowpane, drained, against a Spark batch query over the same files.
-A figure is the median of rows per second over the micro-batches of a run, without the first third (warm-up) and the last.
+A figure is the median of rows per second over the micro-batches of a run, without the first third (warm-up) and the
+last.
 """
 
 from __future__ import annotations
