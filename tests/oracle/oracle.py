@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.oracle.aggregates import Overflow, comparable, compute
 from tests.oracle.rows import Emission, Row
-from tests.oracle.spec import Aligned, Cumulated, Plain, Query, Session, Unreadable, Values
+from tests.oracle.spec import Aligned, Calendar, Cumulated, Plain, Query, Session, Unreadable, Values
 from tests.oracle.windows import windows_of
 
 FATES = ("aggregated", "filtered", "late", "error", "duplicate", "evicted", "unmatched", "no_window")
@@ -176,7 +176,7 @@ class Oracle:
     def remembered(self, row: Row) -> bool:
         """To the end of its micro-batch, and until no row within the horizon of it can count any more."""
         match self.query.window:
-            case Aligned(size_us=width) | Session(gap_us=width) | Cumulated(size_us=width):
+            case Aligned(size_us=width) | Session(gap_us=width) | Cumulated(size_us=width) | Calendar(size_us=width):
                 slack = width + self.query.lateness_us
             case _:
                 slack = 0

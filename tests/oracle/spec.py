@@ -6,6 +6,8 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tests.oracle.calendars import local_date, midnight_us, period_number, period_start
+
 Values: TypeAlias = dict[str, Any]
 
 SCHEMA = "id BIGINT, ts BIGINT, k STRING, n BIGINT, x DOUBLE, a BIGINT, f DOUBLE, d DECIMAL(10,2), b BOOLEAN"
@@ -68,6 +70,12 @@ class Cumulated:
     def size_us(self) -> int:
         return self.step_us * self.steps
 
+    @property
+    def clause(self) -> str:
+        parts = {"STEP": self.step_us, "SIZE": self.size_us, "OFFSET": self.offset_us}
+        shown = ", ".join(f"{name} '{us // 1000}ms'" for name, us in parts.items())
+        return f"WINDOW CUMULATE ({shown})"
+
     def windows(self, ts: int) -> list[tuple[int, int]]:
         """As `Aligned.windows`."""
         start = (ts - self.offset_us) // self.size_us * self.size_us + self.offset_us
@@ -75,7 +83,38 @@ class Cumulated:
         return [(start, end) for end in ends if ts < end]
 
 
-TimeWindow: TypeAlias = Aligned | Cumulated
+@dataclass(frozen=True)
+class Calendar:
+    """Windows between local midnights: `size` and `slide` (None: tumbling) are numbers of `unit`."""
+
+    zone: str
+    unit: Literal["day", "week", "month"]
+    size: int
+    slide: int | None = None
+
+    def windows(self, ts: int) -> list[tuple[int, int]]:
+        """As `Aligned.windows`."""
+        slide, today = self.slide or self.size, period_number(local_date(ts, self.zone), self.unit)
+        numbers = range((today - self.size) // slide - 1, today // slide + 2)
+        bounds = [(self._start(number * slide), self._start(number * slide + self.size)) for number in numbers]
+        return [(start, end) for start, end in bounds if start <= ts < end]
+
+    def _start(self, number: int) -> int:
+        return midnight_us(period_start(number, self.unit), self.zone)
+
+    @property
+    def size_us(self) -> int:
+        """How far behind its end the oldest row of a window can be, as dedupe sees it."""
+        return (self.size * {"day": 1, "week": 7, "month": 31}[self.unit] + 2) * 86_400_000_000
+
+    @property
+    def clause(self) -> str:
+        slide = "" if self.slide is None else f", SLIDE {self.slide} {self.unit}"
+        kind = "TUMBLING" if self.slide is None else "HOPPING"
+        return f"WINDOW {kind} (SIZE {self.size} {self.unit}{slide}, TIME ZONE '{self.zone}')"
+
+
+TimeWindow: TypeAlias = Aligned | Cumulated | Calendar
 """Windows that follow from time alone."""
 
 
@@ -224,11 +263,8 @@ def _window_sql(window: Window) -> tuple[str, str]:
             return f"tumblingwindow('ms', {size // 1000})", ""
         case Aligned(size, int(slide)):
             return f"hoppingwindow('ms', {size // 1000}, {slide // 1000})", ""
-        case Cumulated(step, steps, offset) if offset:
-            sizes = f"STEP '{step // 1000}ms', SIZE '{step * steps // 1000}ms'"
-            return "", f"WINDOW CUMULATE ({sizes}, OFFSET '{offset // 1000}ms')"
-        case Cumulated(step, steps):
-            return f"cumulatewindow('ms', {step // 1000}, {step * steps // 1000})", ""
+        case Cumulated() | Calendar():
+            return "", window.clause
         case Session(gap):
             return f"sessionwindow('ms', {gap // 1000})", ""
         case Sliding(lookback, lookahead, partition, when):

@@ -16,6 +16,7 @@ from tests.oracle.spec import (
     RATIO,
     Aggregate,
     Aligned,
+    Calendar,
     Condition,
     Counted,
     Cumulated,
@@ -42,6 +43,13 @@ partitions = st.sampled_from([(), ("k",), ("n",), ("k", "x")])
 offsets = st.sampled_from([0, 0, 1, -2, 5]).map(lambda ms: ms * MS)
 aligned = st.builds(Aligned, widths, st.none() | widths, offsets)
 cumulated = st.builds(Cumulated, widths, st.integers(1, 4), offsets)
+calendars = st.builds(
+    Calendar,
+    st.sampled_from(["Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/Havana"]),
+    st.sampled_from(["day", "day", "week", "month"]),
+    st.integers(1, 3),
+    st.none() | st.integers(1, 4),
+)
 sessions = st.builds(Session, widths)
 sliding = st.builds(Sliding, widths, st.none() | st.integers(0, 4).map(lambda ms: ms * MS), partitions, some_condition)
 counted = st.builds(Counted, st.integers(1, 4), st.integers(1, 5), partitions)
@@ -190,6 +198,37 @@ def scenarios(draw: st.DrawFn, asked: st.SearchStrategy[Query]) -> Scenario:
         moves.append(replace(move, restore=draw(st.sampled_from([False, False, False, True]))))
     moves += [Move("end")] if draw(st.sampled_from([True, True, False])) else []
     return Scenario(query, numbered(moves))
+
+
+HOUR = 3_600_000_000
+CHANGES = [1_711_846_800, 1_729_990_800, 1_541_300_400, 1_518_919_200, 1_325_239_200, 1_699_160_400, -86_400]
+"""Seconds near which clocks of the zones of `calendars` change; and the day before 1970."""
+
+
+@st.composite
+def stretched(draw: st.DrawFn, asked: st.SearchStrategy[Scenario]) -> Scenario:
+    """The same scenario, with hours for milliseconds, near a change of clocks."""
+    scenario, base = draw(asked), draw(st.sampled_from(CHANGES)) * 1_000_000
+
+    def long(us: int | None) -> int | None:
+        return us if us is None else us // MS * 5 * HOUR
+
+    def later(us: Any) -> Any:
+        return base + min(max(us, -30 * MS), 300 * MS) * 5 * HOUR // MS if isinstance(us, int) else us
+
+    query = scenario.query
+    durations = ("every_us", "lag_us", "lateness_us", "max_future_skew_us", "idle_timeout_us", "dedupe_within_us")
+    changed: dict[str, Any] = {name: long(getattr(query, name)) for name in durations}
+    query = replace(query, **changed)
+    moves = [
+        replace(
+            move,
+            at=later(move.at) if move.kind == "watermark" else max(base, 0) + move.at // MS * 5 * HOUR,
+            rows=tuple(tuple((dict(row) | {"ts": later(dict(row)["ts"])}).items()) for row in move.rows),
+        )
+        for move in scenario.moves
+    ]
+    return Scenario(query, tuple(moves))
 
 
 def _push(draw: st.DrawFn, clock: int, streams: tuple[str, ...]) -> Move:

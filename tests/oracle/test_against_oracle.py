@@ -21,6 +21,12 @@ def test_cumulating(scenario: Scenario) -> None:
     check_scenario(scenario)
 
 
+@search(8)
+@given(draw.stretched(draw.scenarios(draw.queries(draw.calendars))))
+def test_calendar_windows(scenario: Scenario) -> None:
+    check_scenario(scenario)
+
+
 @search(10)
 @given(draw.scenarios(draw.queries(draw.sessions)))
 def test_sessions(scenario: Scenario) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import strategies as draw
 from tests.oracle.running import Move, Run, Scenario, push, results_of
-from tests.oracle.spec import Aggregate, Query, Sliding, TimeWindow, settings_of, sql_of
+from tests.oracle.spec import Aggregate, Query, Sliding, TimeWindow, Window, settings_of, sql_of
 from tests.search import search
 from tests.spark.staged import Layout, rescale, staged
 
@@ -71,9 +71,9 @@ def test_their_groups_are_what_they_are_spread_by() -> None:
 
 
 @st.composite
-def spread_by_groups(draw_one: st.DrawFn) -> Query:
+def spread_by_groups(draw_one: st.DrawFn, windows: st.SearchStrategy[Window] = draw.any_window) -> Query:
     """Any window. Exact aggregates only."""
-    query = draw_one(draw.queries(draw.any_window))
+    query = draw_one(draw.queries(windows))
     if isinstance(query.window, Sliding) and not set(query.window.partition_by) <= set(query.keys):
         # Shards number the windows of one instant separately.
         query = replace(query, window=replace(query.window, partition_by=()))
@@ -86,9 +86,9 @@ def spread_by_groups(draw_one: st.DrawFn) -> Query:
 
 
 @st.composite
-def shuffled_again(draw_one: st.DrawFn) -> Query:
+def shuffled_again(draw_one: st.DrawFn, windows: st.SearchStrategy[Window] = draw.any_window) -> Query:
     """Dedupe by columns that the groups lack, a quota, or both. Exact aggregates only."""
-    query = draw_one(spread_by_groups())
+    query = draw_one(spread_by_groups(windows))
     limited = isinstance(query.window, TimeWindow) and bool(query.keys)
     if not limited or draw_one(st.booleans()):
         by = draw_one(st.sampled_from(["a", "b n", "x"]))
@@ -102,6 +102,16 @@ def shuffled_again(draw_one: st.DrawFn) -> Query:
 @given(draw.scenarios(shuffled_again()), layouts)
 def test_dedupe_and_quotas_get_shuffles_of_their_own(scenario: Scenario, layout: Layout) -> None:
     check_staged(scenario, layout)
+
+
+@search(5)
+@given(
+    draw.stretched(draw.scenarios(st.one_of(spread_by_groups(draw.calendars), shuffled_again(draw.calendars)))),
+    layouts,
+    st.dictionaries(st.integers(1, 6), st.integers(1, 5)),
+)
+def test_calendar_windows_spread_over_shards(scenario: Scenario, layout: Layout, rescales: dict[int, int]) -> None:
+    check_staged(scenario, layout, rescales)
 
 
 @search(8)

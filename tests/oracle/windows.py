@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.oracle.row_windows import CountedWindows, PlainRows, SlidingWindows, StatedWindows
 from tests.oracle.rows import Windows
-from tests.oracle.spec import Aligned, Counted, Cumulated, Query, Session, Sliding, Stated
+from tests.oracle.spec import Aligned, Calendar, Counted, Cumulated, Query, Session, Sliding, Stated
 from tests.oracle.time_windows import AlignedWindows, SessionWindows
 
 
 def windows_of(query: Query) -> Windows:
     match query.window:
-        case Aligned() | Cumulated() as spec:
+        case Aligned() | Cumulated() | Calendar() as spec:
             return AlignedWindows(query, spec)
         case Session() as spec:
             return SessionWindows(query, spec)

@@ -80,7 +80,7 @@ class _Windowed:
     aggregation: Aggregation | None = None
     carried: tuple[ColumnUse, ...] = ()
     fused: bool = False
-    pane_us: int | None = None
+    pane: str | None = None
 
     @property
     def groups(self) -> tuple[ColumnUse, ...]:
@@ -179,7 +179,7 @@ class _Staging:
                 window=found.window,
                 aggregation=found.aggregation,
                 fused=found.fused,
-                per_window=found.pane_us is None,
+                per_window=found.pane is None,
                 admits=limited or dedupe is not None,
                 layout=place(found.window, found.aggregation, compared),
                 together=place_together(found.window, found.aggregation, compared),
@@ -286,7 +286,7 @@ def _order_and_limit(node: PlanNode) -> tuple[tuple[OrderKey, ...], int | None, 
 def _windowed(node: PlanNode) -> _Windowed:
     match node:
         case physical.PhysicalStreamingAggregation():
-            return _Windowed(node.child, node.window, node.aggregation, fused=True, pane_us=node.pane_us)
+            return _Windowed(node.child, node.window, node.aggregation, fused=True, pane=node.pane)
         case physical.PhysicalAggregation(child=physical.PhysicalWindow() as below):
             return _Windowed(below.child, below.window, node.aggregation, below.carried)
         case physical.PhysicalWindow():

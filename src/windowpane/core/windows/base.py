@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
+from windowpane.core.windows.spans import CalendarSpan
 from windowpane.time import format_duration
 
 Folding: TypeAlias = Literal["accumulators", "ranges", "never"]
 """How rows can be aggregated before their window is complete: into accumulators, over ranges of kept rows, not at all.
 """
+PartValue: TypeAlias = int | CalendarSpan | str
+"""Microseconds, days or months, or the name of a time zone."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A duration in a window's definition. SQL calls it `name`, the spec keeps it in the attribute `field`."""
+    """A part of a window's definition. SQL calls it `name`, the spec keeps it in the attribute `field`."""
 
     name: str
     field: str
@@ -31,6 +34,8 @@ class Part:
     signed: bool = False
     in_function: bool = True
     """Whether the function form takes it too; its arguments have the order of the parts."""
+    takes: Literal["duration", "calendar", "zone"] = "duration"
+    """A duration, a duration that may be in days or months of the calendar, or the name of a time zone."""
 
 
 class BadWindow(Exception):  # noqa: N818, it is no fault of the program
@@ -47,7 +52,7 @@ class WindowSpec:
     kind: ClassVar[str]
     """`tumbling`: EXPLAIN, the WINDOW clause and the function `tumblingwindow` are named after it."""
     parts: ClassVar[tuple[Part, ...]] = ()
-    """The durations that define it. A kind without parts has no WINDOW clause, only its function."""
+    """What defines it. A kind without parts has no WINDOW clause, only its function."""
     ordered: ClassVar[bool] = True
     """Rows are released by (event time, arrival) and judged one by one: a row at or behind the watermark is late."""
     per_group: ClassVar[bool] = False
@@ -68,13 +73,14 @@ class WindowSpec:
         return tuple(part.name for part in cls.parts if cls._default(part) is MISSING)
 
     @classmethod
-    def build(cls, numbers: Mapping[str, int]) -> Self:
+    def build(cls, values: Mapping[str, PartValue]) -> WindowSpec:
         """The window with these parts, by their names. BadWindow if they do not fit together."""
-        return cls(**{part.field: numbers[part.name] for part in cls.parts if part.name in numbers})
+        return cls(**{part.field: _fixed(part, values[part.name]) for part in cls.parts if part.name in values})
 
     @classmethod
     def _default(cls, part: Part) -> Any:
-        return next(each.default for each in fields(cast(Any, cls)) if each.name == part.field)
+        """None for a part that only other forms of the kind have."""
+        return next((each.default for each in fields(cast(Any, cls)) if each.name == part.field), None)
 
     @classmethod
     def clause_form(cls) -> str:
@@ -88,14 +94,18 @@ class WindowSpec:
         shown = ["'ss'", *(part.name.lower() for part in cls.parts if part.in_function)]
         return f"{cls.kind}window({_bracketed(shown, 1 + len(cls.required()))})"
 
-    def given(self) -> dict[Part, int]:
-        """The parts that differ from their defaults."""
-        found = {part: getattr(self, part.field) for part in self.parts}
-        return {part: value for part, value in found.items() if value != self._default(part)}
+    def given(self) -> dict[Part, str]:
+        """The parts that differ from their defaults, and how they are written."""
+        found = {part: getattr(self, part.field, None) for part in self.parts}
+        return {
+            part: format_duration(value) if isinstance(value, int) else str(value)
+            for part, value in found.items()
+            if value != self._default(part)
+        }
 
     def clause(self) -> str:
         """The canonical spelling: `TUMBLING (SIZE '10s')`."""
-        shown = ", ".join(f"{part.name} '{format_duration(us)}'" for part, us in self.given().items())
+        shown = ", ".join(f"{part.name} '{text}'" for part, text in self.given().items())
         return f"{self.kind.upper()} ({shown})"
 
     def arguments(self) -> tuple[int, ...]:
@@ -104,7 +114,7 @@ class WindowSpec:
 
     def describe(self) -> str:
         """For EXPLAIN: `hopping(1m, slide 5s)`."""
-        shown = [f"{part.label} {format_duration(us)}".strip() for part, us in self.given().items()]
+        shown = [f"{part.label} {text}".strip() for part, text in self.given().items()]
         return f"{self.kind}({', '.join(shown)})"
 
     def words(self) -> str:
@@ -123,8 +133,8 @@ class WindowSpec:
         """Whether an instant may lie in several windows, which may then share panes. Only aligned kinds can."""
         return False
 
-    def pane_us(self) -> int | None:
-        """The width of the panes that overlapping windows share, None where widths differ."""
+    def pane(self) -> str | None:
+        """For EXPLAIN: the width of the panes that overlapping windows share."""
         return None
 
     def why_unshared(self) -> str | None:
@@ -150,6 +160,17 @@ KINDS: dict[str, type[WindowSpec]] = {}
 def register(kind: type[WindowSpec]) -> None:
     """Make a kind known: its WINDOW clause and its function are then part of the language."""
     KINDS[kind.kind] = kind
+
+
+def _fixed(part: Part, value: PartValue) -> PartValue:
+    """The value for a window whose durations are fixed."""
+    if not isinstance(value, CalendarSpan):
+        return value
+    if value.fixed_us is None:
+        raise BadWindow(
+            part.name, "BAD_INTERVAL", f"`{value}` has no fixed length", "use days or smaller units: 30 DAYS"
+        )
+    return value.fixed_us
 
 
 def _bracketed(shown: list[str], required: int) -> str:

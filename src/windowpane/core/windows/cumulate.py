@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from windowpane.core.windows.aligned import AlignedSpec, Bools, Int64s
-from windowpane.core.windows.base import BadWindow, Part
+from windowpane.core.windows.base import BadWindow, Part, PartValue, WindowSpec
 from windowpane.core.windows.fixed import OFFSET, shift_in_words
 from windowpane.core.windows.ranges import expand, union_of_ranges
 from windowpane.time import format_duration
@@ -31,13 +30,14 @@ class Cumulate(AlignedSpec):
     )
 
     @classmethod
-    def build(cls, numbers: Mapping[str, int]) -> Self:
-        step_us, size_us = numbers["STEP"], numbers["SIZE"]
-        if size_us % step_us:
-            shown = f"{format_duration(size_us)} is not a multiple of {format_duration(step_us)}"
+    def build(cls, values: Mapping[str, PartValue]) -> WindowSpec:
+        spec = super().build(values)
+        assert isinstance(spec, Cumulate)
+        if spec.size_us % spec.step_us:
+            shown = f"{format_duration(spec.size_us)} is not a multiple of {format_duration(spec.step_us)}"
             hint = "each window is one step longer than the one before, so a whole number of steps must make the size"
             raise BadWindow("SIZE", "SIZE_NOT_A_MULTIPLE", f"size must be a multiple of step: {shown}", hint)
-        return super().build(numbers)
+        return spec
 
     def windows(self) -> CumulateWindows:
         return CumulateWindows(self.step_us, self.size_us, self.offset_us)
@@ -48,8 +48,8 @@ class Cumulate(AlignedSpec):
     def overlapping(self) -> bool:
         return True
 
-    def pane_us(self) -> int:
-        return self.step_us
+    def pane(self) -> str:
+        return format_duration(self.step_us)
 
     def words(self) -> str:
         step, size = format_duration(self.step_us), format_duration(self.size_us)

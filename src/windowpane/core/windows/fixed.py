@@ -6,19 +6,24 @@ All by floor division, so that times before 1970 are right: a row at -1 with siz
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from windowpane.core.windows.aligned import AlignedSpec, Bools, Int64s
-from windowpane.core.windows.base import Part
+from windowpane.core.windows.base import Part, PartValue, WindowSpec
+from windowpane.core.windows.calendar import CalendarHopping, CalendarTumbling, is_calendar
 from windowpane.core.windows.ranges import union_of_ranges
 from windowpane.time import format_duration
 
 MAX_PANES_PER_SLIDE = 64
 """Beyond this, closing a window merges more panes than a row would have touched windows."""
-_SIZE = Part("SIZE", "size_us", "10 SECONDS")
-OFFSET = Part("OFFSET", "offset_us", "1 SECOND", label="offset", zero=True, signed=True, in_function=False)
+_SIZE = Part("SIZE", "size_us", "10 SECONDS", takes="calendar")
+OFFSET = Part(
+    "OFFSET", "offset_us", "1 SECOND", label="offset", zero=True, signed=True, in_function=False, takes="calendar"
+)  # fmt: skip
+_ZONE = Part("TIME ZONE", "zone", "'Europe/Berlin'", takes="zone")
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,11 @@ class Tumbling(AlignedSpec):
     offset_us: int = 0
 
     kind = "tumbling"
-    parts = (_SIZE, OFFSET)
+    parts = (_SIZE, OFFSET, _ZONE)
+
+    @classmethod
+    def build(cls, values: Mapping[str, PartValue]) -> WindowSpec:
+        return CalendarTumbling.build(values) if is_calendar(values) else super().build(values)
 
     def windows(self) -> FixedWindows:
         return FixedWindows(size_us=self.size_us, slide_us=self.size_us, offset_us=self.offset_us, pane_us=self.size_us)
@@ -51,14 +60,19 @@ class Hopping(AlignedSpec):
 
     kind = "hopping"
     parts = (
-        Part("SIZE", "size_us", "1 MINUTE"),
-        Part("SLIDE", "slide_us", "10 SECONDS", label="slide"),
+        Part("SIZE", "size_us", "1 MINUTE", takes="calendar"),
+        Part("SLIDE", "slide_us", "10 SECONDS", label="slide", takes="calendar"),
         OFFSET,
+        _ZONE,
     )
+
+    @classmethod
+    def build(cls, values: Mapping[str, PartValue]) -> WindowSpec:
+        return CalendarHopping.build(values) if is_calendar(values) else super().build(values)
 
     def windows(self) -> FixedWindows:
         return FixedWindows(
-            size_us=self.size_us, slide_us=self.slide_us, offset_us=self.offset_us, pane_us=self.pane_us()
+            size_us=self.size_us, slide_us=self.slide_us, offset_us=self.offset_us, pane_us=self._pane_us
         )
 
     def longest_us(self) -> int:
@@ -67,14 +81,18 @@ class Hopping(AlignedSpec):
     def overlapping(self) -> bool:
         return True
 
-    def pane_us(self) -> int:
+    def pane(self) -> str:
+        return format_duration(self._pane_us)
+
+    @property
+    def _pane_us(self) -> int:
         return math.gcd(self.size_us, self.slide_us)
 
     def why_unshared(self) -> str | None:
         if self.slide_us >= self.size_us:
             return "windows do not overlap"
-        if self.slide_us // self.pane_us() > MAX_PANES_PER_SLIDE:
-            return f"panes of {format_duration(self.pane_us())} would be too many"
+        if self.slide_us // self._pane_us > MAX_PANES_PER_SLIDE:
+            return f"panes of {self.pane()} would be too many"
         return None
 
     def words(self) -> str:

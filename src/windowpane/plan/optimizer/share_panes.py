@@ -29,4 +29,4 @@ def _with_panes(node: PlanNode) -> PlanNode:
     reason = spec.why_unshared() or limited
     if reason is not None:
         return replace(node, panes=f"per window: {reason}")
-    return replace(node, pane_us=spec.pane_us())
+    return replace(node, pane=spec.pane())

@@ -8,7 +8,6 @@ from windowpane.plan.describe import describe_order
 from windowpane.plan.node import Properties, UnaryNode, shown
 from windowpane.plan.node_fields import Aggregation, ColumnUse, SideRoute, WindowPlan, describe_output, labels
 from windowpane.sql.query import Expr, OrderKey, Output
-from windowpane.time import format_duration
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,16 @@ class PhysicalAggregation(UnaryNode):
 class PhysicalStreamingAggregation(UnaryNode):
     """Window and aggregation in one: state is accumulators, never rows (sliding: rows of the range only).
 
-    `pane_us`: overlapping windows share panes of this width. None: one state per window, `panes` then says why.
+    `pane`: overlapping windows share panes of this width. None: one state per window, `panes` then says why.
     """
 
     window: WindowPlan
     aggregation: Aggregation
-    pane_us: int | None = None
+    pane: str | None = None
     panes: str | None = field(default=None, compare=False)
 
     def properties(self) -> Properties:
-        panes = f"shared({format_duration(self.pane_us)})" if self.pane_us is not None else self.panes
+        panes = f"shared({self.pane})" if self.pane is not None else self.panes
         return self.window.properties() | self.aggregation.properties() | shown(panes=panes)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from windowpane.core.windows import KINDS, BadWindow, WindowSpec
+from windowpane.core.windows import KINDS, BadWindow, PartValue, WindowSpec
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.query import Emit, Watermark
 from windowpane.sql.syntax.dialect import parse_expression
-from windowpane.sql.syntax.intervals import EXAMPLES, read_interval
+from windowpane.sql.syntax.intervals import EXAMPLES, read_calendar, read_interval
 from windowpane.sql.syntax.refusals import refuse_unread
 from windowpane.sql.syntax.source import SourceText, nesting
 from windowpane.sql.syntax.statement import WindowSyntax
@@ -33,6 +33,10 @@ class _Form:
     """Parts that may be zero."""
     signed: tuple[str, ...] = ()
     """Parts that may be negative."""
+    calendar: tuple[str, ...] = ()
+    """Parts that may be in days or months of the calendar."""
+    zones: tuple[str, ...] = ()
+    """Parts that are names of time zones."""
 
     @classmethod
     def of(cls, kind: type[WindowSpec]) -> _Form:
@@ -44,6 +48,8 @@ class _Form:
             allowed=tuple(part.name for part in parts),
             zero=tuple(part.name for part in parts if part.zero),
             signed=tuple(part.name for part in parts if part.signed),
+            calendar=tuple(part.name for part in parts if part.takes == "calendar"),
+            zones=tuple(part.name for part in parts if part.takes == "zone"),
         )
 
 
@@ -77,9 +83,13 @@ def read_watermark(source: SourceText, tokens: list[Token]) -> Watermark:
     """`WATERMARK (LAG …[, ALLOWED LATENESS …])`, in either order."""
     inner, rest = _parenthesised(source, tokens[1:], WATERMARK_FORM)
     _nothing_left(source, rest, WATERMARK_FORM)
-    parts = {name: part.us for name, part in _read_parts(source, inner, tokens[0], _WATERMARK).items()}
-    span = Span(tokens[0].start, tokens[-1].end + 1)
-    return Watermark(parts.get("LAG"), parts.get("ALLOWED LATENESS"), span)
+    parts = _read_parts(source, inner, tokens[0], _WATERMARK)
+    lag_us, lateness_us = (_duration(parts.get(name)) for name in _LAG)
+    return Watermark(lag_us, lateness_us, Span(tokens[0].start, tokens[-1].end + 1))
+
+
+def _duration(part: _Read | None) -> int | None:
+    return part.value if part is not None and isinstance(part.value, int) else None
 
 
 def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
@@ -99,7 +109,7 @@ def read_emit(source: SourceText, tokens: list[Token]) -> Emit:
 
 def _built(source: SourceText, kind: type[WindowSpec], parts: dict[str, _Read]) -> WindowSpec:
     try:
-        return kind.build({name: part.us for name, part in parts.items()})
+        return kind.build({name: part.value for name, part in parts.items()})
     except BadWindow as bad:
         raise source.error(bad.code, bad.message, bad.hint, at=parts[bad.part].span) from None
 
@@ -167,7 +177,7 @@ class _Part:
 class _Read:
     """A part's value, and its place in the text."""
 
-    us: int
+    value: PartValue
     span: Span
 
 
@@ -180,13 +190,30 @@ def _read_parts(source: SourceText, tokens: list[Token], owner: Token, form: _Fo
             raise source.error("UNKNOWN_OPTION", f"{form.owner} has no `{part.word.text}`", hint, at=part.word)
         if part.name in found:
             raise source.error("DUPLICATE_CLAUSE", f"a second {part.name}", f"write {form.text}", at=part.word)
-        us = read_interval(source, part.value, part.name, part.word)
-        found[part.name] = _Read(_checked(source, us, part, form), Span(part.value[0].start, part.value[-1].end + 1))
+        found[part.name] = _Read(_value(source, part, form), Span(part.word.start, part.value[-1].end + 1))
     missing = [name for name in form.required if name not in found]
     if missing or not found:
         lacks = " and ".join(missing) or "LAG or ALLOWED LATENESS"
         raise source.error("MISSING_OPTION", f"{form.owner} needs {lacks}", f"write {form.text}", at=owner)
     return found
+
+
+def _value(source: SourceText, part: _Part, form: _Form) -> PartValue:
+    if part.name in form.zones:
+        return _zone(source, part)
+    span = read_calendar(part.value) if part.name in form.calendar else None
+    if span is None:
+        return _checked(source, read_interval(source, part.value, part.name, part.word), part, form)
+    _checked(source, span.count, part, form)
+    return span
+
+
+def _zone(source: SourceText, part: _Part) -> str:
+    if len(part.value) != 1 or part.value[0].token_type != TokenType.STRING:
+        at = part.value[0] if part.value else part.word
+        message = f"{part.name} must be the quoted name of a time zone"
+        raise source.error("NOT_A_STRING", message, "write TIME ZONE 'Europe/Berlin'", at=at)
+    return part.value[0].text
 
 
 def _split_parts(source: SourceText, tokens: list[Token], owner: Token, form: str) -> list[_Part]:
@@ -203,7 +230,7 @@ def _split_parts(source: SourceText, tokens: list[Token], owner: Token, form: st
 
 def _part(tokens: list[Token]) -> _Part:
     two = " ".join(token.text.upper() for token in tokens[:2])
-    words = 2 if two in ("ALLOWED LATENESS", "ADVANCE BY") else 1
+    words = 2 if two in ("ALLOWED LATENESS", "ADVANCE BY", "TIME ZONE") else 1
     name = two if words == 2 else tokens[0].text.upper()
     if len(tokens) > words and tokens[words].token_type in (TokenType.FARROW, TokenType.EQ):
         return _Part(_SYNONYMS.get(name, name), tokens[0], tokens[words + 1 :])

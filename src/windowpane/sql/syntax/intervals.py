@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from windowpane.core.windows import CalendarSpan
 from windowpane.errors import Span, SqlError
 from windowpane.sql.syntax.source import SourceText, token_span
 from windowpane.time import MAX_US, unit_to_us
@@ -69,6 +70,40 @@ def _read_part(tokens: list[Token]) -> tuple[int | None, int]:
     if tokens[used].token_type == TokenType.STRING and (whole := text_to_us(number)) is not None:
         return -whole if sign else whole, used + 1
     return part_to_us(sign + number, unit), used + 2
+
+
+def read_calendar(tokens: list[Token]) -> CalendarSpan | None:
+    """One number of days, weeks, months, quarters or years, in any spelling; None if it is something else."""
+    rest = tokens[1:] if tokens and tokens[0].token_type == TokenType.INTERVAL else tokens
+    words = [token.text for token in rest]
+    if [token.token_type for token in rest[:1]] == [TokenType.DASH]:
+        words = [f"-{words[1]}", *words[2:]] if len(words) > 1 else words
+    return text_to_calendar(" ".join(words))
+
+
+def text_to_calendar(text: str) -> CalendarSpan | None:
+    """The same for a text.
+
+    >>> text_to_calendar("2 weeks"), text_to_calendar("1d"), text_to_calendar("1 day 2 hours")
+    (CalendarSpan(count=2, unit='week'), CalendarSpan(count=1, unit='day'), None)
+    """
+    match = _PART.fullmatch(text)
+    if match is None or not match[1].lstrip("+-").isdigit():
+        return None
+    return CalendarSpan.read(int(match[1]), "day" if match[2] == "d" else match[2])
+
+
+def node_to_calendar(node: exp.Expr) -> CalendarSpan | None:
+    """The same for an argument of window(ts, …) or TUMBLE(ts, …)."""
+    if isinstance(node, exp.Literal) and node.is_string:
+        return text_to_calendar(node.name)
+    if isinstance(node, exp.Neg):
+        inner = node_to_calendar(node.this)
+        return None if inner is None else CalendarSpan(-inner.count, inner.unit)
+    if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
+        return None
+    unit = node.args.get("unit")
+    return text_to_calendar(f"{node.this.name} {unit.name if isinstance(unit, exp.Var) else ''}")
 
 
 def _explain(source: SourceText, tokens: list[Token], what: str, span: Span) -> SqlError:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from windowpane.core.windows import KINDS, BadWindow, Count, Cumulate, Hopping, Session, State, Tumbling, WindowSpec
+from windowpane.core.windows import (
+    KINDS,
+    BadWindow,
+    CalendarSpan,
+    Count,
+    Cumulate,
+    Hopping,
+    Part,
+    PartValue,
+    Session,
+    State,
+    Tumbling,
+    WindowSpec,
+)
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.syntax.dialect import When
-from windowpane.sql.syntax.intervals import EXAMPLES, node_to_us
+from windowpane.sql.syntax.intervals import EXAMPLES, node_to_calendar, node_to_us
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import WindowSyntax
 from windowpane.time import MAX_US, UNIT_US
@@ -92,6 +105,12 @@ class _Arguments:
             raise self.source.error("UNKNOWN_UNIT", message, f"units are: {_units(node.name)}", at=node)
         return factor
 
+    def zone(self, index: int) -> str:
+        node = self.given[index]
+        if not (isinstance(node, exp.Literal) and node.is_string):
+            raise self.bad("NOT_A_STRING", node, "the time zone must be a quoted name")
+        return node.name
+
     def number(self, index: int, what: str, factor: int = 1, *, zero: bool = False) -> int:
         """A whole literal number, positive (or zero where that has a meaning), in units of `factor`."""
         node = self.given[index]
@@ -116,6 +135,15 @@ class _Arguments:
             message = f"{what} must not be negative"
             raise self.source.error("NEGATIVE_ARGUMENT", message, f"write {self.form}", at=node)
         return us if signed else self.positive(us, what, node)
+
+    def amount(self, index: int, what: str, *, signed: bool = False) -> int | CalendarSpan:
+        """A duration that may be in days or months of the calendar."""
+        span = node_to_calendar(self.given[index])
+        if span is None or (span.count < 0 and not signed):
+            return self.duration(index, what, signed=signed)
+        if not signed:
+            self.positive(span.count, what, self.given[index])
+        return span
 
     def positive(self, value: int, what: str, node: exp.Expr, *, zero: bool = False) -> int:
         if value > MAX_US:
@@ -151,14 +179,23 @@ def _by_parts(call: _Arguments) -> WindowSyntax:
     call.count(*range(1 + len(kind.required()), 2 + len(parts)))
     unit = call.unit()
     given = enumerate(parts[: len(call.given) - 1], 1)
-    numbers = {part.name: call.number(at, part.name.lower(), unit, zero=part.zero) for at, part in given}
-    return call.window(_built(call, kind, numbers, ["", *(part.name for part in parts)]))
+    values = {part.name: _part(call, at, part, unit) for at, part in given}
+    return call.window(_built(call, kind, values, ["", *(part.name for part in parts)]))
 
 
-def _built(call: _Arguments, kind: type[WindowSpec], numbers: dict[str, int], names: Sequence[str]) -> WindowSpec:
+def _part(call: _Arguments, at: int, part: Part, unit: int) -> PartValue:
+    if part.takes == "zone":
+        return call.zone(at)
+    number = call.number(at, part.name.lower(), unit, zero=part.zero)
+    return CalendarSpan(number // unit, "day") if part.takes == "calendar" and unit == UNIT_US["dd"] else number
+
+
+def _built(
+    call: _Arguments, kind: type[WindowSpec], values: Mapping[str, PartValue], names: Sequence[str]
+) -> WindowSpec:
     """The window with these parts; `names` are those of the arguments."""
     try:
-        return kind.build(numbers)
+        return kind.build(values)
     except BadWindow as bad:
         raise call.source.error(bad.code, bad.message, bad.hint, at=call.given[names.index(bad.part)]) from None
 
@@ -177,11 +214,28 @@ def _statewindow(call: _Arguments) -> WindowSyntax:
 
 def _window(call: _Arguments) -> WindowSyntax:
     call.count(2, 3, 4)
-    size = call.duration(1, "size")
-    slide = call.duration(2, "slide") if len(call.given) > 2 else size
-    offset = call.duration(3, "offset", signed=True) if len(call.given) > 3 else 0
-    spec = Tumbling(size, offset) if slide == size else Hopping(size, slide, offset)
-    return call.window(spec, on=call.given[0])
+    names = ("", "SIZE", "SLIDE", "OFFSET")[: len(call.given)]
+    values = _amounts(call, names)
+    if "SLIDE" in values and values["SLIDE"] == values["SIZE"]:
+        del values["SLIDE"]
+    kind = Hopping if "SLIDE" in values else Tumbling
+    return call.window(_built(call, kind, values, names), on=call.given[0])
+
+
+def _amounts(call: _Arguments, names: Sequence[str]) -> dict[str, PartValue]:
+    """The durations behind the time, in the order of their names."""
+    return {name: call.amount(index, name.lower(), signed=name == "OFFSET") for index, name in enumerate(names) if name}
+
+
+def _over_time(kind: type[WindowSpec], *names: str) -> Callable[[_Arguments], WindowSyntax]:
+    """Reads Flink's function for a kind: the time, its durations, and an offset where one is wanted."""
+
+    def read(call: _Arguments) -> WindowSyntax:
+        call.count(1 + len(names), 2 + len(names))
+        given = ("", *names, "OFFSET")[: len(call.given)]
+        return call.window(_built(call, kind, _amounts(call, given), given), on=call.given[0])
+
+    return read
 
 
 def _session_window(call: _Arguments) -> WindowSyntax:
@@ -189,34 +243,14 @@ def _session_window(call: _Arguments) -> WindowSyntax:
     return call.window(Session(call.duration(1, "gap")), on=call.given[0])
 
 
-def _tumble(call: _Arguments) -> WindowSyntax:
-    call.count(2, 3)
-    offset = call.duration(2, "offset", signed=True) if len(call.given) > 2 else 0
-    return call.window(Tumbling(call.duration(1, "size"), offset), on=call.given[0])
-
-
-def _hop(call: _Arguments) -> WindowSyntax:
-    call.count(3, 4)
-    offset = call.duration(3, "offset", signed=True) if len(call.given) > 3 else 0
-    slide, size = call.duration(1, "slide"), call.duration(2, "size")
-    return call.window(Hopping(size, slide, offset), on=call.given[0])
-
-
-def _cumulate(call: _Arguments) -> WindowSyntax:
-    call.count(3, 4)
-    numbers = {"STEP": call.duration(1, "step"), "SIZE": call.duration(2, "size")}
-    numbers |= {"OFFSET": call.duration(3, "offset", signed=True)} if len(call.given) > 3 else {}
-    return call.window(_built(call, Cumulate, numbers, ["", "STEP", "SIZE", "OFFSET"]), on=call.given[0])
-
-
 _READERS: dict[str, Callable[[_Arguments], WindowSyntax]] = {
     "countwindow": _countwindow,
     "statewindow": _statewindow,
     "window": _window,
     "session_window": _session_window,
-    "tumble": _tumble,
-    "hop": _hop,
-    "cumulate": _cumulate,
+    "tumble": _over_time(Tumbling, "SIZE"),
+    "hop": _over_time(Hopping, "SLIDE", "SIZE"),
+    "cumulate": _over_time(Cumulate, "STEP", "SIZE"),
     "session": _session_window,
 }
 
