@@ -1,5 +1,6 @@
-"""A real Kafka broker and a real PostgreSQL server for tests and the demo: on free ports of loopback, with their data
-in a temporary folder, ended when their block ends. `python scripts/servers.py` runs both until Ctrl-C.
+"""Real servers for tests and the demo: a Kafka broker, PostgreSQL, an S3 server. They run on free ports of loopback,
+with their data in a temporary folder, and end when their block ends. `python scripts/servers.py` runs Kafka and
+PostgreSQL until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".tools" / "kafka"
+HADOOP = ROOT / ".tools" / "hadoop"
 LOOPBACK = "127.0.0.1"
 _START_SECONDS, _STOP_SECONDS = 60, 20
 _BROKER = """
@@ -168,6 +171,42 @@ class Postgres(Server):
         return subprocess.run(ready, check=False).returncode == 0  # noqa: S603
 
 
+class S3(Server):
+    """An S3 server, moto, with one bucket. It keeps its objects in memory."""
+
+    bucket = "windowpane"
+
+    def __init__(self, host: str = LOOPBACK) -> None:
+        super().__init__("s3")
+        self._host = host
+        self.url = f"http://{host}:{self.port}"
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "moto.server", "-H", self._host, "-p", str(self.port)]
+
+    def answers(self) -> bool:
+        return listens(self.port, self._host)
+
+    def start(self) -> None:
+        super().start()
+        request = urllib.request.Request(f"{self.url}/{self.bucket}", method="PUT")  # noqa: S310  # our own server
+        with urllib.request.urlopen(request):  # noqa: S310
+            pass
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Spark's configuration for it."""
+        return {
+            "spark.hadoop.fs.s3a.endpoint": self.url,
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.access.key": "key-of-tests",
+            "spark.hadoop.fs.s3a.secret.key": "secret-of-tests",
+            # moto does not ask for a body that is announced, and S3A would wait a second for it.
+            "spark.hadoop.fs.s3a.connection.expect.continue": "false",
+        }
+
+
 @contextlib.contextmanager
 def running(kind: Callable[[], AnyServer]) -> Iterator[AnyServer]:
     """A server for the length of a block."""
@@ -194,14 +233,20 @@ def connector_jars() -> list[str]:
     return sorted(str(path) for path in (JARS / "connector").glob("*.jar"))
 
 
+def hadoop_jars() -> list[str]:
+    """Hadoop's S3A and Spark's way to write checkpoints there, for `[spark]` jars."""
+    bring("scripts/hadoop-jars")
+    return sorted(str(path) for path in (HADOOP / "s3a").glob("*.jar"))
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
 
 
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
+def listens(port: int, host: str = LOOPBACK) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
 

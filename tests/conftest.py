@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scripts.servers import S3, running
 from tests.command_runs import Runs
 
 # No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
@@ -25,6 +26,13 @@ if CONNECTOR:
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
 
 
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """An S3 server with a bucket."""
+    with running(S3) as server:
+        yield server
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
     """The command line in a folder. Whatever it starts ends with the test."""
@@ -35,7 +43,8 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that takes a Spark session is marked `spark`, whether it says so or not."""
+    """A test that takes a Spark session or a server is marked so, whether it says so or not."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
+        for name in ("spark", "s3"):
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(name)

@@ -20,7 +20,8 @@ COMES_WITH = {"py4j": "pyspark", "pydantic-core": "pydantic"}
 
 
 def declared() -> dict[str, Requirement]:
-    lines = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
     return {canonicalize_name(each.name): each for each in map(Requirement, lines)}
 
 

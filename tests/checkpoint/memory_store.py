@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.lease import StoreLease
 from windowpane.checkpoint.store import unwritable
 
 
 @dataclass
 class MemoryStore:
-    """Objects by their whole names. `leases`: names that are held now."""
+    """Objects by their whole names."""
 
     root: str = "memory:"
     objects: dict[str, bytes] = field(default_factory=dict)
-    leases: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def address(self, name: str = "") -> str:
@@ -30,7 +30,7 @@ class MemoryStore:
         pass
 
     def below(self, name: str) -> Self:
-        return type(self)(self.address(name), self.objects, self.leases, self.lock)
+        return type(self)(self.address(name), self.objects, self.lock)
 
     def create(self, name: str, data: bytes) -> bool:
         with self.lock:
@@ -44,6 +44,15 @@ class MemoryStore:
             if self.below(name).names():
                 raise unwritable(self.address(name), "it is a folder")
             self.objects[self.address(name)] = data
+
+    def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
+        with self.lock:
+            if known is None:
+                return self.create(name, data)
+            if self.read(name) != known:
+                return False
+            self.replace(name, data)
+            return True
 
     def read(self, name: str) -> bytes | None:
         return self.objects.get(self.address(name))
@@ -86,8 +95,8 @@ class MemoryStore:
     def sweep(self) -> None:
         pass
 
-    def lease(self, name: str) -> MemoryLease:
-        return MemoryLease(self, self.address(name))
+    def lease(self, name: str) -> StoreLease:
+        return StoreLease(self, f"{name}.lease", seconds=0.5)
 
 
 ON_DISK = ("spark", "reinject", "results")
@@ -113,28 +122,3 @@ class SparkOnDisk(MemoryStore):
         if name == "reinject":
             FolderStore(Path(self.root)).clear(name)
         super().clear(name)
-
-
-@dataclass
-class MemoryLease:
-    """One holder's view of a lease."""
-
-    store: MemoryStore
-    name: str
-    is_mine: bool = False
-
-    def acquire(self) -> bool:
-        with self.store.lock:
-            if self.name in self.store.leases:
-                return False
-            self.store.leases.add(self.name)
-            self.is_mine = True
-            return True
-
-    def held(self) -> bool:
-        return self.name in self.store.leases
-
-    def release(self) -> None:
-        if self.is_mine:
-            self.store.leases.discard(self.name)
-            self.is_mine = False

@@ -28,6 +28,7 @@ def test_modes_are_those_of_the_root(store: FolderStore, tmp_path: Path) -> None
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert modes == {
         "state": 0o750, "q": 0o750, "ledger": 0o750, "plan.json": 0o640, "1.json": 0o640, "run.lock": 0o640,
+        "run.lock.lease": 0o750, "000000000001.json": 0o640,
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Self
 
+from windowpane.checkpoint.lease import SECONDS, StoreLease
 from windowpane.checkpoint.store import corrupt, unwritable
 from windowpane.durable import make_folder, sync_below, sync_folder, tighten_mode, write_file
 
@@ -26,8 +27,8 @@ _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
 class FolderStore:
     """A store whose objects are files below `root`."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, lease_seconds: float = SECONDS) -> None:
+        self._root, self._lease_seconds = root, lease_seconds
 
     def make_root(self, mode: int | None = None) -> None:
         """Create the root folder if it is not there, and give it `mode`."""
@@ -52,7 +53,7 @@ class FolderStore:
         return str((self._root / name).resolve())
 
     def below(self, name: str) -> Self:
-        return type(self)(self._root / name)
+        return type(self)(self._root / name, self._lease_seconds)
 
     def create(self, name: str, data: bytes) -> bool:
         path = self._root / name
@@ -70,6 +71,14 @@ class FolderStore:
             draft.replace(path)
             if durable:
                 sync_folder(path.parent)
+
+    def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
+        if known is None:
+            return self.create(name, data)
+        if self.read(name) != known:
+            return False
+        self.replace(name, data)
+        return True
 
     def read(self, name: str) -> bytes | None:
         path = self._root / name
@@ -143,15 +152,22 @@ class FolderStore:
                     path.unlink(missing_ok=True)
 
     def lease(self, name: str) -> FolderLease:
-        return FolderLease(self._root / name)
+        return FolderLease(self._root / name, StoreLease(self, f"{name}.lease", self._lease_seconds, alone=True))
 
 
 class FolderLease:
-    """A lease as a lock on a file. The system releases it when the process ends, however it ends."""
+    """A lock on a file, which the system releases when the process ends, and a lease for where locks do not reach.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Some mounted folders do not pass on locks to other machines.
+    """
+
+    def __init__(self, path: Path, lease: StoreLease) -> None:
+        self._path, self._lease = path, lease
         self._file: IO[bytes] | None = None
+
+    @property
+    def fence(self) -> int:
+        return self._lease.fence
 
     def acquire(self) -> bool:
         with _changing(self._path):
@@ -161,6 +177,9 @@ class FolderLease:
         if not _locked(file, fcntl.LOCK_EX, tries=5):
             file.close()
             return False
+        if not self._lease.acquire():
+            file.close()
+            return False
         self._file = file
         return True
 
@@ -168,9 +187,13 @@ class FolderLease:
         if not self._path.is_file():
             return False
         with self._path.open("rb") as probe:
-            return not _locked(probe, fcntl.LOCK_SH, tries=1)
+            return not _locked(probe, fcntl.LOCK_SH, tries=1) or self._lease.held()
+
+    def check(self) -> None:
+        self._lease.check()
 
     def release(self) -> None:
+        self._lease.release()
         if self._file is not None:
             self._file.close()
             self._file = None

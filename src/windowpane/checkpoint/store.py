@@ -1,7 +1,7 @@
 """The `Store` protocol: where a checkpoint keeps its objects, and what every implementation promises.
 
-Everything that windowpane writes into a checkpoint goes through a store. A new kind of place, such as an object store
-with conditional puts, is one implementation of `Store` and `Lease` and passes tests/checkpoint/test_store.py.
+Everything that windowpane writes into a checkpoint goes through a store. A new kind of place is one implementation of
+`Store` that passes tests/checkpoint/test_store.py. `StoreLease` is a lease over any of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ RESTORE = "restore it from a copy, or set another `checkpoint` folder to start a
 class Lease(Protocol):
     """The right of one process to run on a checkpoint."""
 
+    @property
+    def fence(self) -> int:
+        """The number of this holder, greater than those of all before it. 0 before it has ever had the lease."""
+        ...
+
     def acquire(self) -> bool:
-        """Take the lease; False if another holder has it. It is held until `release` or the end of the process."""
+        """Take the lease; False if another holder has it. May wait until it is certain that the holder is gone.
+
+        It is held until `release`, or until the process has not renewed it for too long.
+        """
         ...
 
     def held(self) -> bool:
@@ -28,13 +36,22 @@ class Lease(Protocol):
         """Give the lease back. Does nothing if this object does not hold it."""
         ...
 
+    def check(self) -> None:
+        """StateError `LEASE_LOST` if another process has taken the lease over since `acquire`.
+
+        Does nothing for one that was never acquired.
+        """
+        ...
+
 
 class Store(Protocol):
     """Named objects below one root. Names are relative and use `/`.
 
     All methods may be called from several threads. A change is durable when its method returns. Methods that change
     something raise StateError `STATE` if the place refuses the change (`unwritable`); `read` raises StateError
-    `CHECKPOINT_CORRUPT` for something that is there but cannot be read (`corrupt`). Nothing else escapes.
+    `CHECKPOINT_CORRUPT` for something that is there but cannot be read (`corrupt`), and `STATE` if the place does not
+    answer (`unreadable`). Nothing else escapes. Whether an object and a folder can have the same name depends on the
+    place.
     """
 
     def address(self, name: str = "") -> str:
@@ -60,6 +77,14 @@ class Store(Protocol):
         """Write an object, new or not. Readers see the old content or the new one, never a part.
 
         Without `durable`, the object may be missing, old or damaged after a power failure.
+        """
+        ...
+
+    def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
+        """Write an object if its content still is `known`, or if it is not there and `known` is None.
+
+        False, and nothing changes, otherwise. Where a place has no condition for this, a process that is paused between
+        the comparison and the write may still overwrite what is there; a new object is always created once.
         """
         ...
 
@@ -126,3 +151,9 @@ def unwritable(address: object, reason: str) -> StateError:
     """The error for a checkpoint that cannot be written, for example because the disk is full."""
     hint = "nothing is lost: once it can be written again, start the pipeline again"
     return StateError("STATE", f"the checkpoint cannot be written: {address}: {reason}", hint)
+
+
+def unreadable(address: object, reason: str) -> StateError:
+    """The error for a checkpoint whose place does not answer, or refuses to be read."""
+    hint = "check the address, the network and the credentials; nothing has changed"
+    return StateError("STATE", f"the checkpoint cannot be read: {address}: {reason}", hint)

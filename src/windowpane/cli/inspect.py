@@ -38,7 +38,7 @@ def inspect(path: Path | None, options: InspectOptions) -> str:
     """The text to print. The state needs the pipeline's file, which says how to read it, and Spark."""
     file = None if path is not None and path.is_dir() else path or find_pipeline()
     config = load_pipeline(file) if file is not None and options.state and options.ledger is None else None
-    store = store_of_file(file) if file is not None else store_at(path or Path())
+    store = store_of_file(file) if file is not None else store_at(str(path or ""), Path())
     found = inspection.only(inspection.find_transforms(store), options.transform)
     held = _held(config, found, options)
     if options.as_json:

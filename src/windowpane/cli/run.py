@@ -96,7 +96,7 @@ def _run(
         progress.watch(running.board)
         if running.metrics is not None:
             progress.say(f"metrics: {running.metrics.url}")
-        requests = Requests(pipeline.store)
+        requests = Requests(running.store)
         outcome = supervise(running, requests, asked_to_stop=signals.asked, drain=drain, tick=progress.tick)
     finally:
         progress.close()

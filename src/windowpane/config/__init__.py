@@ -15,6 +15,7 @@ from windowpane.config.loading import (
     parse_stream,
     parse_table,
     parse_transform,
+    spark_settings,
 )
 from windowpane.config.models import (
     EventtimeOptions,
@@ -70,5 +71,6 @@ __all__ = [
     "parse_stream",
     "parse_table",
     "parse_transform",
+    "spark_settings",
     "write_example",
 ]

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from windowpane.config.completeness import complete
-from windowpane.config.models import Options, Sink, Stream, Table
+from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table
 from windowpane.config.pipeline import Origin, PipelineConfig
 from windowpane.config.positions import NO_POSITIONS, Positions, index_positions
 from windowpane.config.problems import as_one_error, explain
 from windowpane.config.secrets import Substitution
-from windowpane.config.settings import Settings
+from windowpane.config.settings import Settings, spread_dotted
 from windowpane.config.transforms import Transform
 from windowpane.errors import ConfigError
 
@@ -55,11 +55,14 @@ def checkpoint_setting(path: str | Path, env: Mapping[str, str] | None = None) -
     given = options.get("checkpoint") if isinstance(options, dict) else None
     given = raw.get("options.checkpoint", given)
     mapping = {} if given is None else {"checkpoint": given}
-    known, problems, origin = _substituted(mapping, ("options",), env, Origin(str(path), Path(path).parent, positions))
-    parsed = _validated(Options, known, ("options",), origin, problems)
-    if problems or parsed is None:
-        raise as_one_error(_without_echoes(problems))
-    return parsed.checkpoint
+    return _section(Options, mapping, ("options",), env, Origin(str(path), Path(path).parent, positions)).checkpoint
+
+
+def spark_settings(path: str | Path, env: Mapping[str, str] | None = None) -> SparkSettings:
+    """`[spark]` of a file, likewise: it tells how a checkpoint in an object store is reached."""
+    raw, positions = _parse_toml(_read(Path(path)), str(path))
+    given = spread_dotted(raw).get("spark", {})
+    return _section(SparkSettings, given, ("spark",), env, Origin(str(path), Path(path).parent, positions))
 
 
 def parse_pipeline(
@@ -113,7 +116,13 @@ def parse_sink(name: str, mapping: Mapping[str, Any], env: Mapping[str, str] | N
 def _parse(
     model: type[Model], mapping: Mapping[str, Any], root: tuple[str, ...], env: Mapping[str, str] | None
 ) -> Model:
-    raw, problems, origin = _substituted(mapping, root, env, Origin())
+    return _section(model, mapping, root, env, Origin())
+
+
+def _section(
+    model: type[Model], mapping: Mapping[str, Any], root: tuple[str, ...], env: Mapping[str, str] | None, origin: Origin
+) -> Model:
+    raw, problems, origin = _substituted(mapping, root, env, origin)
     parsed = _validated(model, raw, root, origin, problems)
     if problems or parsed is None:
         raise as_one_error(_without_echoes(problems))

@@ -19,7 +19,7 @@ from windowpane.config.durations import (
     TriggerSetting,
 )
 from windowpane.config.settings import Settings, refusal
-from windowpane.config.values import Folder, Label, OptionMap, Text, Texts
+from windowpane.config.values import Label, OptionMap, Place, Text, Texts
 from windowpane.formats import CODECS, SINKS, SOURCES, CodecFormat, SinkFormat, SourceFormat, sink_format, source_format
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
@@ -188,10 +188,10 @@ class Options(Settings):
         description='A source partition without rows for this long no longer holds the watermark back. "off": it '
         "always does.",
     )
-    checkpoint: Folder | None = Field(
+    checkpoint: Place | None = Field(
         default=None,
-        description="Local or mounted folder for offsets, state and ledger, relative to pipeline.toml. A restart goes "
-        "on from it.",
+        description="Folder for offsets, state and ledger, relative to pipeline.toml, or an address of an object store "
+        "or another file system that Spark's Hadoop knows: s3a://bucket/state. A restart goes on from it.",
     )
     umask: Text = Field(
         default="077",

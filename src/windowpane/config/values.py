@@ -25,20 +25,23 @@ Text: TypeAlias = Annotated[str, AfterValidator(_some_text), WithJsonSchema({"ty
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def _mounted(value: str) -> str:
-    """`file:///data/state` is `/data/state`; other addresses are refused, which would be taken for folder names."""
+def _place(value: str) -> str:
+    """`file:///data/state` is `/data/state`. Other addresses need `//`; else they would be taken for folder names."""
     scheme = _SCHEME.match(value)
     if scheme is None:
         return value
     if scheme[0].lower() != "file:":
-        hint = "give the path of a local or mounted folder; object stores do not work here for now"
-        raise refusal("BAD_PATH", f"`{scheme[0]}` is an address of another file system, not a folder", hint)
+        rest = value[scheme.end() :]
+        if not rest.startswith("//") or not rest.strip("/"):
+            hint = "give a folder, or an address such as s3a://bucket/state or hdfs://namenode:8020/state"
+            raise refusal("BAD_PATH", f"{quoted(value)} is neither a folder nor a whole address", hint)
+        return value.rstrip("/")
     local = value[scheme.end() :]
     return f"/{local.lstrip('/')}" if local.startswith("/") else local
 
 
-Folder: TypeAlias = Annotated[Text, AfterValidator(_mounted)]
-"""A folder that this machine sees as such."""
+Place: TypeAlias = Annotated[Text, AfterValidator(_place)]
+"""A folder, or an address that Hadoop's file systems know."""
 
 
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,16 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.object_store import ObjectStore
 from windowpane.checkpoint.store import Store
-from windowpane.config import PipelineConfig, checkpoint_setting
+from windowpane.config import PipelineConfig, checkpoint_setting, spark_settings
+from windowpane.errors import ConfigError
+from windowpane.remote.access import NO_ACCESS, Access
+from windowpane.remote.objects import SCHEMES, is_object_store, scheme_of
 
 DEFAULT_CHECKPOINT = "state"
 LOG_FILE = "spark.log"
 
 
-def pipeline_store(config: PipelineConfig) -> Store:
-    """The checkpoint of a whole pipeline; each transform has a folder of its name in it."""
-    return store_at(_folder(config))
+def pipeline_store(config: PipelineConfig, access: Access | None = None) -> Store:
+    """The checkpoint of a whole pipeline; each transform has a folder of its name in it.
+
+    `access`: how object stores are reached, if not by `[spark]`.
+    """
+    place = config.options.checkpoint or DEFAULT_CHECKPOINT
+    return store_at(place, config.base_dir, access or pipeline_access(config))
+
+
+def pipeline_access(config: PipelineConfig) -> Access:
+    """How object stores are reached, by `[spark]`."""
+    return Access.of_spark(config.spark.spark_config)
 
 
 def prepare_store(config: PipelineConfig) -> None:
@@ -24,6 +37,8 @@ def prepare_store(config: PipelineConfig) -> None:
     earlier versions or another `umask` may have left open to others, are made as private.
     """
     folder, mode = _folder(config), 0o777 & ~int(config.options.umask, 8)
+    if folder is None:
+        return
     is_shared = config.base_dir.resolve().is_relative_to(folder.resolve())
     root = FolderStore(folder)
     root.make_root(None if is_shared else mode)
@@ -33,18 +48,27 @@ def prepare_store(config: PipelineConfig) -> None:
 
 def log_file(config: PipelineConfig) -> Path:
     """The local file that gets Spark's output if the pipeline starts Spark itself."""
-    return _folder(config) / LOG_FILE
+    return (_folder(config) or config.base_dir) / LOG_FILE
 
 
 def store_of_file(path: Path) -> Store:
-    """The checkpoint of a pipeline.toml, without reading anything else of it, such as environment variables."""
-    return store_at(path.parent / (checkpoint_setting(path) or DEFAULT_CHECKPOINT))
+    """The checkpoint of a pipeline.toml. Nothing else of the file is read, but `[spark]` for an object store."""
+    place = checkpoint_setting(path) or DEFAULT_CHECKPOINT
+    access = Access.of_spark(spark_settings(path).spark_config) if scheme_of(place) else NO_ACCESS
+    return store_at(place, path.parent, access)
 
 
-def store_at(folder: Path) -> Store:
-    """The checkpoint in a folder."""
-    return FolderStore(folder)
+def store_at(place: str, base: Path, access: Access = NO_ACCESS) -> Store:
+    """The checkpoint at an address, or in a folder relative to `base`."""
+    if not scheme_of(place):
+        return FolderStore(base / place)
+    if not is_object_store(place):
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        message = f"a checkpoint at `{scheme_of(place)}://` is not supported"
+        raise ConfigError("BAD_PATH", message, f"give a folder, or one of {known}", key="options.checkpoint")
+    return ObjectStore(place, access)
 
 
-def _folder(config: PipelineConfig) -> Path:
-    return config.base_dir / (config.options.checkpoint or DEFAULT_CHECKPOINT)
+def _folder(config: PipelineConfig) -> Path | None:
+    place = config.options.checkpoint or DEFAULT_CHECKPOINT
+    return None if scheme_of(place) else config.base_dir / place

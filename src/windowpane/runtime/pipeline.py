@@ -11,7 +11,6 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.control import Requests
-from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, open_plans
@@ -29,8 +28,7 @@ from windowpane.runtime.routes import check_given
 from windowpane.runtime.running import RunningPipeline
 from windowpane.runtime.starting import TransformStart, Watch
 from windowpane.runtime.status import Board
-from windowpane.runtime.transform import RunningTransform
-from windowpane.spark.session import create_session
+from windowpane.spark.session import create_session, session_access
 
 
 @dataclass(repr=False)
@@ -105,22 +103,22 @@ class Pipeline:
         for missing in missing_paths(self.config, self.plans):
             raise missing
         prepare_store(self.config)
-        lock = RunLock(self.store)
-        lock.acquire()
-        self.store.sweep()
-        Requests(self.store).forget()
+        lock = RunLock(self._store_for(spark))
+        store = lock.acquire()
         metrics = None
         try:
-            options, plans = self.config.options, open_plans(self.store, self.plans)
+            store.sweep()
+            Requests(store).forget()
+            options, plans = self.config.options, open_plans(store, self.plans)
             claims = [
-                (plan, self.checkpoint(plan).claim(plan, options.shards, spread=options.extra_shuffles))
-                for plan in plans
+                (plan, checkpoint, checkpoint.claim(plan, options.shards, spread=options.extra_shuffles))
+                for plan, checkpoint in ((plan, Checkpoint(store.below(plan.transform))) for plan in plans)
             ]
-            board = Board(self.store, self.config.file)
+            board = Board(store, self.config.file)
             metrics = self._serve_metrics(board)
             session = spark or self.session()
             running = RunningPipeline(
-                session, lock=lock, board=board, log=self.log, owns_session=spark is None, metrics=metrics
+                session, store=store, lock=lock, board=board, log=self.log, owns_session=spark is None, metrics=metrics
             )
         except BaseException:
             if metrics is not None:
@@ -128,8 +126,16 @@ class Pipeline:
             lock.release()
             raise
         try:
-            for plan, record in claims:
-                running.add(self._start(session, plan, record, board, watch))
+            for plan, checkpoint, record in claims:
+                start = TransformStart(
+                    spark=session,
+                    config=self.config,
+                    plan=plan,
+                    checkpoint=checkpoint,
+                    record=record,
+                    given=self.sinks,
+                )
+                running.add(start.start(self.trigger or self.config.options.trigger, board, watch))
             board.become("running")
         except Exception as failed:
             raise running.fail(self._located(spark_failure(failed, None, self.log))) from failed
@@ -138,18 +144,9 @@ class Pipeline:
             raise
         return running
 
-    def _start(
-        self, spark: SparkSession, plan: Plan, record: PlanRecord, board: Board, watch: Watch | None
-    ) -> RunningTransform:
-        start = TransformStart(
-            spark=spark,
-            config=self.config,
-            plan=plan,
-            checkpoint=self.checkpoint(plan),
-            record=record,
-            given=self.sinks,
-        )
-        return start.start(self.trigger or self.config.options.trigger, board, watch)
+    def _store_for(self, spark: SparkSession | None) -> Store:
+        """A session of the user knows how to reach object stores, whether `[spark]` does or not."""
+        return self.store if spark is None else pipeline_store(self.config, session_access(spark))
 
     def _located(self, failed: WindowpaneError) -> WindowpaneError:
         """A mistake that was found by a layer that knows the key but not the file."""

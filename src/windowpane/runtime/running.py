@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.store import Store
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.runtime.draining import drain, settle
 from windowpane.runtime.failures import spark_failure
@@ -27,6 +28,7 @@ class RunningPipeline:
         self,
         spark: SparkSession,
         *,
+        store: Store,
         lock: RunLock,
         board: Board,
         log: Path,
@@ -34,6 +36,8 @@ class RunningPipeline:
         metrics: MetricsEndpoint | None = None,
     ) -> None:
         self.spark, self.board, self.metrics = spark, board, metrics
+        self.store = store
+        """The checkpoint, to be changed as long as this process holds its lock."""
         self.transforms: list[RunningTransform] = []
         self._lock, self._log, self._owns_session = lock, log, owns_session
 
@@ -48,10 +52,12 @@ class RunningPipeline:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all transforms have ended by themselves (available_now). False after the timeout.
 
-        Raises what a transform failed with; the others go on until `stop`.
+        Raises what a transform failed with, and StateError `LEASE_LOST` if another process has taken over the
+        checkpoint; the others go on until `stop`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
+            self._lock.check()
             running = [transform for transform in self.transforms if not transform.ended(1e-3)]
             if not running:
                 return True

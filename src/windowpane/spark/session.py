@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
+from windowpane.remote.access import USED, Access
+from windowpane.remote.objects import is_object_store, scheme_of
 from windowpane.spark.gateway import launch_jvm
 from windowpane.spark.hadoop_settings import forget_origins
 from windowpane.spark.local_files import use_own_local_files
@@ -20,6 +24,11 @@ CHECKPOINT_FILES_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Takes below 1 ms for a file on a local disk (see `local_files`) where Spark's choice takes 40. The run lock
 keeps out a second writer, which is what it does not guard against."""
+STREAMED_FILES = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+"""For object stores: a file appears when its stream is closed, and is not renamed. In the jar spark-hadoop-cloud."""
+_CHOSEN_KEY = "windowpane.checkpointFiles"
+"""What windowpane has set, to tell it from what the user sets."""
+_log = logging.getLogger("windowpane.run")
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -97,19 +106,59 @@ def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
 def prepare_session(spark: SparkSession, shards: int, checkpoint: str | None = None) -> None:
     """What a query must find in the session it starts from, also in one that the user has made.
 
-    `checkpoint`: the folder of Spark's own checkpoint, if the pipeline decides who may read it.
+    `checkpoint`: the path or address of Spark's own checkpoint, if it is the pipeline's.
     """
     use_own_interpreter(spark)
-    use_own_local_files(spark, checkpoint)
+    use_own_local_files(spark, None if checkpoint is None or scheme_of(checkpoint) else checkpoint)
     forget_origins(spark)
     for name in (
         "spark.sql.streaming.stateStore.providerClass",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
     ):
         spark.conf.set(name, DEFAULTS[name])
-    if spark.conf.get(CHECKPOINT_FILES_KEY, None) is None:
-        spark.conf.set(CHECKPOINT_FILES_KEY, CHECKPOINT_FILES)
+    _choose_checkpoint_files(spark, checkpoint)
     spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+
+
+def _choose_checkpoint_files(spark: SparkSession, checkpoint: str | None) -> None:
+    """How Spark writes the files of its checkpoint, unless the user has chosen: by what the place does best.
+
+    On other places than these, Spark chooses by itself: on HDFS it renames, which is atomic there.
+    """
+    if spark.conf.get(CHECKPOINT_FILES_KEY, None) not in (None, spark.conf.get(_CHOSEN_KEY, None)):
+        return
+    if checkpoint is None or not scheme_of(checkpoint):
+        chosen: str | None = CHECKPOINT_FILES
+    elif is_object_store(checkpoint) and _has_class(spark, STREAMED_FILES):
+        chosen = STREAMED_FILES
+    else:
+        chosen = None
+    if chosen is not None:
+        spark.conf.set(CHECKPOINT_FILES_KEY, chosen)
+        spark.conf.set(_CHOSEN_KEY, chosen)
+        return
+    spark.conf.unset(CHECKPOINT_FILES_KEY)
+    if checkpoint is not None and is_object_store(checkpoint):
+        _log.warning(
+            "Spark renames the files of its checkpoint %s, which copies them in an object store: "
+            "add the package org.apache.spark:spark-hadoop-cloud to [spark]", checkpoint,
+        )  # fmt: skip
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    jvm: Any = spark._jvm  # noqa: SLF001  # no Python API tells
+    try:
+        jvm.java.lang.Class.forName(name, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    except Py4JError:
+        return False
+    return True
+
+
+def session_access(spark: SparkSession) -> Access:
+    """How the session reaches object stores."""
+    settings: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # no Python API has these
+    found = {prefix: settings.getPropsWithPrefix(prefix) for prefix in USED}
+    return Access({f"{prefix}{name}": value for prefix, named in found.items() for name, value in dict(named).items()})
 
 
 def shard_ids(spark: SparkSession, shards: int) -> tuple[int, ...]:

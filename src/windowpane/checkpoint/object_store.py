@@ -1,0 +1,158 @@
+"""`ObjectStore`: a checkpoint in a bucket of S3, Google Cloud Storage or Azure.
+
+A put is whole and durable when it returns, and a put under a condition decides between processes. Folders are only
+prefixes of names. Spark leaves empty objects there that stand for folders; they may remain after `clear`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Self
+
+from windowpane.checkpoint.lease import SECONDS, StoreLease
+from windowpane.checkpoint.store import unreadable, unwritable
+from windowpane.remote.access import Access
+from windowpane.remote.objects import client, key_of, obstore_module
+
+_FOLDER = ".folder"
+"""The name of an empty object that makes a folder exist. Spark ignores names that begin with a dot."""
+
+
+class ObjectStore:
+    """A store whose objects are those below the address `root`."""
+
+    def __init__(self, root: str, access: Access, lease_seconds: float = SECONDS) -> None:
+        self._root, self._access, self._lease_seconds = root.rstrip("/"), access, lease_seconds
+        self._api: Any = obstore_module()
+
+    def address(self, name: str = "") -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def spark_path(self, name: str = "") -> str:
+        return self.address(name)
+
+    def below(self, name: str) -> Self:
+        return type(self)(self.address(name), self._access, self._lease_seconds)
+
+    def create(self, name: str, data: bytes) -> bool:
+        with self._changing(name):
+            if self._is_folder(name):
+                return False
+            try:
+                self._api.put(self._client, self._key(name), data, mode="create")
+            except self._api.exceptions.AlreadyExistsError:
+                return False
+            return True
+
+    def replace(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        with self._changing(name):
+            self._api.put(self._client, self._key(name), data)
+
+    def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
+        if known is None:
+            return self.create(name, data)
+        with self._changing(name):
+            try:
+                found = self._api.get(self._client, self._key(name))
+                if bytes(found.bytes()) != known:
+                    return False
+                mode = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name] is not None}
+                self._api.put(self._client, self._key(name), data, mode=mode)
+            except (FileNotFoundError, self._api.exceptions.PreconditionError):
+                return False
+            return True
+
+    def read(self, name: str) -> bytes | None:
+        with self._reading(name):
+            try:
+                return bytes(self._api.get(self._client, self._key(name)).bytes())
+            except FileNotFoundError:
+                return None
+
+    def exists(self, name: str) -> bool:
+        with self._reading(name):
+            return self._is_object(name) or self._is_folder(name)
+
+    def names(self) -> list[str]:
+        with self._reading(""):
+            found = self._api.list_with_delimiter(self._client, self._key(""))
+        inside = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
+        return sorted({name for path in inside if (name := path.rpartition("/")[2]) != _FOLDER})
+
+    def move(self, name: str, to: str) -> None:
+        with self._changing(name), contextlib.suppress(FileNotFoundError):
+            self._api.copy(self._client, self._key(name), self._key(to))
+            self._api.delete(self._client, self._key(name))
+
+    def copy(self, name: str, to: str) -> None:
+        start = self._key(name)
+        with self._changing(to):
+            for path in [start, *self._all_below(name)]:
+                # Listed, but not there: an empty object of Spark that stands for a folder.
+                with contextlib.suppress(FileNotFoundError):
+                    self._api.copy(self._client, path, self._key(to) + path.removeprefix(start))
+
+    def delete(self, name: str, *, durable: bool = True) -> None:
+        with self._changing(name), contextlib.suppress(FileNotFoundError):
+            self._api.delete(self._client, self._key(name))
+
+    def clear(self, name: str) -> None:
+        self.delete(name)
+        with self._changing(name), contextlib.suppress(FileNotFoundError):
+            below = list(self._all_below(name))
+            if below:
+                self._api.delete(self._client, below)
+
+    def make_folder(self, name: str) -> None:
+        self.replace(f"{name}/{_FOLDER}", b"")
+
+    def sync(self, name: str) -> None:
+        """What is written is durable."""
+
+    def sweep(self) -> None:
+        """Unfinished writes are not visible."""
+
+    def lease(self, name: str) -> StoreLease:
+        return StoreLease(self, f"{name}.lease", self._lease_seconds)
+
+    @property
+    def _client(self) -> Any:
+        return client(self._root, self._access)
+
+    def _key(self, name: str) -> str:
+        return key_of(self.address(name))
+
+    def _is_object(self, name: str) -> bool:
+        try:
+            self._api.head(self._client, self._key(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _is_folder(self, name: str) -> bool:
+        found = self._api.list_with_delimiter(self._client, self._key(name))
+        return bool(found["common_prefixes"] or found["objects"])
+
+    def _all_below(self, name: str) -> Iterator[str]:
+        for chunk in self._api.list(self._client, self._key(name)):
+            yield from (each["path"] for each in chunk)
+
+    @contextlib.contextmanager
+    def _changing(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (self._api.exceptions.BaseError, OSError) as failed:
+            raise unwritable(self.address(name), _reason(failed)) from failed
+
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (self._api.exceptions.BaseError, OSError) as failed:
+            raise unreadable(self.address(name), _reason(failed)) from failed
+
+
+def _reason(failed: Exception) -> str:
+    """The first line of obstore's message, without its debug output."""
+    return str(failed).partition("\n")[0].strip()
