@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from windowpane.config.models import MAX_RECORD_BYTES
+from windowpane.remote.input_file import InputFile
 from windowpane.scan.codec import decode_values
 from windowpane.scan.json.codec import JsonCodec
 from windowpane.scan.json.files import read_file
@@ -50,7 +51,7 @@ def records(rows: int, share: float, bad: tuple[str, ...]) -> list[bytes]:
 def of_files(rows: list[bytes], folder: Path) -> Callable[[], int]:
     path = folder / "rows.json"
     path.write_bytes(b"\n".join(rows) + b"\n")
-    return lambda: sum(len(part.bad) for part in read_file(str(path), SCHEMA, MAX_RECORD_BYTES))
+    return lambda: sum(len(part.bad) for part in read_file(InputFile(str(path)), SCHEMA, MAX_RECORD_BYTES))
 
 
 def of_values(rows: list[bytes], _folder: Path) -> Callable[[], int]:

@@ -182,7 +182,7 @@ class S3(Server):
         self.url = f"http://{host}:{self.port}"
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "moto.server", "-H", self._host, "-p", str(self.port)]
+        return [sys.executable, str(ROOT / "scripts" / "s3_server.py"), "-H", self._host, "-p", str(self.port)]
 
     def answers(self) -> bool:
         return listens(self.port, self._host)
@@ -202,8 +202,6 @@ class S3(Server):
             "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.access.key": "key-of-tests",
             "spark.hadoop.fs.s3a.secret.key": "secret-of-tests",
-            # moto does not ask for a body that is announced, and S3A would wait a second for it.
-            "spark.hadoop.fs.s3a.connection.expect.continue": "false",
         }
 
 

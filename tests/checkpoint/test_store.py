@@ -36,7 +36,10 @@ def bucket_store(server: S3, name: str) -> Store:
     return ObjectStore(f"s3a://{server.bucket}/{name}/state", Access.of_spark(server.settings), lease_seconds=0.5)
 
 
-@pytest.fixture(params=[pytest.param(name, marks=getattr(pytest.mark, name) if name in MARKED else ()) for name in STORES])
+PARAMETERS = [pytest.param(name, marks=getattr(pytest.mark, name)) if name in MARKED else name for name in STORES]
+
+
+@pytest.fixture(params=PARAMETERS)
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     if request.param == "folder without hard links":
         monkeypatch.setattr(os, "link", _refused)

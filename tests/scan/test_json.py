@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from windowpane.remote.input_file import InputFile
 from windowpane.scan.codec import decode_values
 from windowpane.scan.decoded import Decoded
 from windowpane.scan.json import decoding, files
@@ -211,7 +212,7 @@ def test_two_objects_in_one_record_do_not_stand_for_a_record_without() -> None:
 def lines_of(path: Path, text: bytes, max_bytes: int = 1 << 24) -> list[tuple[object, str | None]]:
     """The value of `v`, and the text of a bad record, for each record of a file."""
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    parts = list(read_file(str(path), SCHEMA, max_bytes))
+    parts = list(read_file(InputFile(str(path)), SCHEMA, max_bytes))
     rows = [row["v"] for part in parts for row in part.columns.to_pylist()]
     return list(zip(rows, [text for part in parts for text in part.bad.to_pylist()], strict=True))
 

@@ -106,7 +106,7 @@ class _Elsewhere(FolderStore):
     """A store that only Spark can write to."""
 
     def spark_path(self, name: str = "") -> str:
-        return f"s3a://bucket/{name}"
+        return f"hdfs://namenode/{name}"
 
 
 def test_the_folder_is_emptied_before_and_after_a_micro_batch(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from windowpane.checkpoint.records import encoded, read_object
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.status import StatusFile
-from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.store import UNAVAILABLE, Store
 from windowpane.errors import StateError
 
 Request: TypeAlias = Literal["drain", "stop"]
@@ -38,7 +38,9 @@ class Requests:
         """The request that has arrived, once."""
         try:
             content = read_object(self._store, REQUEST_FILE, {"request": str})
-        except StateError:
+        except StateError as broken:
+            if broken.code == UNAVAILABLE:
+                return None
             content = {}
         if content is None:
             return None

@@ -44,7 +44,7 @@ class Holding:
     @classmethod
     def parsed(cls, fence: int, text: bytes) -> Holding:
         """A damaged object is one that its holder does not renew."""
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
+        with contextlib.suppress(ValueError, TypeError, LookupError):
             found = json.loads(text)
             return cls(
                 fence, text, float(found["seconds"]), bool(found["released"]), str(found["machine"]),

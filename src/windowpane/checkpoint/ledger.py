@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from pydantic import TypeAdapter
 
+from windowpane.checkpoint.lease import lease_lost
 from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
 from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core.accounting import Accounting
@@ -61,6 +62,8 @@ class Entry:
     """The accounts of windows over the results of others, by name: `window_2` …"""
     stage_totals: dict[str, dict[str, int]] = field(default_factory=dict)
     """Sums of these over all batches up to this one, as `totals`."""
+    fence: int = 0
+    """The number of the process that wrote the entry among those that have held the checkpoint's lease."""
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
     """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results and future rows.
     """
@@ -100,8 +103,16 @@ class Ledger:
         return entry
 
     def write(self, entry: Entry) -> None:
-        """Durable when this returns. A replayed batch replaces its entry."""
-        self._store.replace(_name(entry.batch_id), encoded({"format": FORMAT, **asdict(entry)}))
+        """Durable when this returns. A replayed batch replaces its entry.
+
+        StateError `LEASE_LOST` if a process that has taken over has written the entry: the store itself decides.
+        """
+        name, data = _name(entry.batch_id), encoded({"format": FORMAT, **asdict(entry)})
+        if not self._store.exchange(name, data, None):
+            known, there = self._store.read(name), self.read(entry.batch_id)
+            is_later = there is not None and there.fence > entry.fence
+            if is_later or not self._store.exchange(name, data, known):
+                raise lease_lost(self._store.address(name))
         self._store.delete(_name(entry.batch_id - KEPT), durable=False)
 
     def last(self) -> Entry | None:

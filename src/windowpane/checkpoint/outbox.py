@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from windowpane.checkpoint.lease import lease_lost
 from windowpane.checkpoint.records import encoded, read_object
 from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core.accounting import Accounting
@@ -156,10 +157,11 @@ class Outbox:
         self._store.sweep()
 
     def _count(self, batch_id: int, *, rows: int = 0, lost: int = 0) -> _Counted:
-        counted = self._counted()
+        known, counted = self._store.read(COUNT_FILE), self._counted()
         if batch_id > counted.batch_id:
             counted = _Counted(counted.rows + rows, batch_id, counted.lost + lost)
-            self._store.replace(COUNT_FILE, encoded(counted._asdict(), indent=None))
+            if not self._store.exchange(COUNT_FILE, encoded(counted._asdict(), indent=None), known):
+                raise lease_lost(self.address(COUNT_FILE))
         return counted
 
     def _counted(self) -> _Counted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windowpane.checkpoint.store import Store
+from windowpane.remote.objects import is_object_store
 
 NAME = "results"
 
@@ -14,10 +15,11 @@ class OverflowFolder:
         self._store = store
 
     def make(self) -> str | None:
-        """The path of the folder, which is made and emptied; None if workers cannot write files to such a store."""
+        """The path or address of the folder, emptied; None if workers cannot write files to such a store."""
         path = self._store.spark_path(NAME)
         if not path.startswith("/"):
-            return None
+            self.clear()
+            return path if is_object_store(path) else None
         self._store.make_folder(NAME)
         self.clear()
         return path

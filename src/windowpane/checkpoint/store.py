@@ -10,6 +10,8 @@ from typing import Protocol, Self
 
 from windowpane.errors import StateError
 
+UNAVAILABLE = "STATE"
+"""The code of errors of a place that refuses or does not answer. What is there may be fine."""
 RESTORE = "restore it from a copy, or set another `checkpoint` folder to start anew"
 
 
@@ -150,10 +152,10 @@ def corrupt(address: object, reason: object, hint: str = RESTORE) -> StateError:
 def unwritable(address: object, reason: str) -> StateError:
     """The error for a checkpoint that cannot be written, for example because the disk is full."""
     hint = "nothing is lost: once it can be written again, start the pipeline again"
-    return StateError("STATE", f"the checkpoint cannot be written: {address}: {reason}", hint)
+    return StateError(UNAVAILABLE, f"the checkpoint cannot be written: {address}: {reason}", hint)
 
 
 def unreadable(address: object, reason: str) -> StateError:
     """The error for a checkpoint whose place does not answer, or refuses to be read."""
     hint = "check the address, the network and the credentials; nothing has changed"
-    return StateError("STATE", f"the checkpoint cannot be read: {address}: {reason}", hint)
+    return StateError(UNAVAILABLE, f"the checkpoint cannot be read: {address}: {reason}", hint)

@@ -1,7 +1,8 @@
 """File sinks, exactly once: a batch is one file that bears its run and its id, and takes its place by renaming.
 
-A reader sees a batch whole or not at all, and a batch that comes again takes the place of its own file alone: results
-of another checkpoint, or of another pipeline with a transform of the same name, have other names.
+In an object store, where renaming is copying, the store itself copies the file to its name, which shows it whole. A
+reader sees a batch whole or not at all, and a batch that comes again takes the place of its own file alone: results of
+another checkpoint, or of another pipeline with a transform of the same name, have other names.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from windowpane.connectors.hadoop import hadoop_path, session_access
 from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch, SinkSettings
 from windowpane.durable import sync_folder
-from windowpane.errors import SinkError, gist
+from windowpane.errors import SinkError, StateError, gist
+from windowpane.remote.access import Access
+from windowpane.remote.objects import client, is_object_store, key_of, obstore_module
 
+_COPIED_BYTES = 5_000_000_000
+"""S3 copies objects up to this size in one step. Hadoop copies larger ones in parts."""
 STAGING = "_staging"
 """Names that start with an underscore are hidden from readers."""
 
@@ -45,8 +51,9 @@ class FileSink(Sink):
         try:
             writer = batch.frame.coalesce(1).write.format(format_name).mode("overwrite").options(**self._options)
             writer.save(staging)
+            batch.check_lease()
             self._take_place(batch, staging)
-        except SinkError:
+        except (SinkError, StateError):
             raise
         except Exception as failed:
             what = f"sink `{self.name}` could not write to {self._path}: {gist(failed)}"
@@ -54,12 +61,12 @@ class FileSink(Sink):
 
     def _take_place(self, batch: SinkBatch, staging: str) -> None:
         """Remove other files of an earlier attempt, then move the staged files to their final names."""
-        jvm: Any = batch.frame.sparkSession._jvm  # noqa: SLF001  # Hadoop's file systems have no Python API
+        spark = batch.frame.sparkSession
+        jvm: Any = spark._jvm  # noqa: SLF001  # Hadoop's file systems have no Python API
         path_of = jvm.org.apache.hadoop.fs.Path
-        folder, staged = path_of(self._path), path_of(staging)
-        files = folder.getFileSystem(batch.frame.sparkSession._jsc.hadoopConfiguration())  # noqa: SLF001
-        found = sorted(status.getPath().getName() for status in files.listStatus(staged) if status.getLen())
-        parts = [name for name in found if name.startswith("part-")]
+        (folder, files), staged = hadoop_path(spark, self._path), path_of(staging)
+        sizes = {status.getPath().getName(): status.getLen() for status in files.listStatus(staged)}
+        parts = sorted(name for name, size in sizes.items() if size and name.startswith("part-"))
         moves = {name: self._target(batch, number, name) for number, name in enumerate(parts)}
         for prefix in _prefixes(batch):
             for status in files.globStatus(path_of(folder, f"{prefix}*")):
@@ -67,6 +74,8 @@ class FileSink(Sink):
                     files.delete(status.getPath(), False)
         if files.getUri().getScheme() == "file":
             _move_here(Path(staged.toUri().getPath()), Path(folder.toUri().getPath()), moves)
+        elif is_object_store(self._path) and max(sizes.values(), default=0) <= _COPIED_BYTES:
+            _copy_there(session_access(spark), staging, self._path, moves)
         else:
             self._move_there(files, path_of, folder, staged, moves)
         files.delete(staged, True)
@@ -82,6 +91,13 @@ class FileSink(Sink):
             files.delete(path_of(folder, target), False)
             if not files.rename(path_of(staged, name), path_of(folder, target)):
                 raise SinkError("SINK_WRITE", f"sink `{self.name}` could not rename {name} to {target}")
+
+
+def _copy_there(access: Access, staging: str, folder: str, moves: dict[str, str]) -> None:
+    """For object stores: a copy replaces what is there, and is there as a whole or not at all."""
+    bucket = client(folder, access)
+    for name, target in moves.items():
+        obstore_module().copy(bucket, key_of(f"{staging}/{name}"), key_of(f"{folder}/{target}"))
 
 
 def _prefixes(batch: SinkBatch) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from windowpane.connectors.sinks import Sink, SinkBatch
-from windowpane.errors import SinkError, gist
+from windowpane.errors import SinkError, StateError, gist
 
 _log = logging.getLogger("windowpane.sinks")
 
@@ -56,11 +56,12 @@ class RetryingSink(Sink):
         self._sink.open(spark, identified=identified)
 
     def write(self, batch: SinkBatch) -> None:
+        batch.check_lease()
         for number, pause in enumerate(self._pauses, start=1):
             try:
                 return self._sink.write(batch)
             except Exception as failed:
-                if self._stopping.is_set():
+                if self._stopping.is_set() or isinstance(failed, StateError):
                     raise
                 if not may_pass(failed):
                     raise self._refused(failed, batch) from failed
@@ -75,6 +76,8 @@ class RetryingSink(Sink):
     def _last_try(self, batch: SinkBatch) -> None:
         try:
             self._sink.write(batch)
+        except StateError:  # of the checkpoint: the sink is not to blame
+            raise
         except Exception as failed:
             raise SinkError(
                 "SINK_FAILED",

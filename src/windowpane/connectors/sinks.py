@@ -34,6 +34,10 @@ WHOLE_JSON_SQL = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in WH
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 
 
+def unguarded() -> None:
+    """Stands for the check of a lease where there is none."""
+
+
 @dataclass(frozen=True)
 class SinkBatch:
     """The rows of one micro-batch. `side_records`: they are side records, JSON in one column `value`."""
@@ -53,6 +57,10 @@ class SinkBatch:
     """Identifies the checkpoint: a new one counts its batches from 0 again."""
     final: bool = False
     """The last batch of a graceful end. If the end is interrupted, another batch gets the same id."""
+    fence: int = 0
+    """The number of this process among those that have held the checkpoint's lease: the highest one writes."""
+    check_lease: Callable[[], None] = unguarded
+    """To be called before rows become visible. Raises StateError once another process has taken over."""
     was_unnamed: bool = False
     """An earlier version may have written this batch, to files without the run in their names."""
 
@@ -94,7 +102,8 @@ class Sink(abc.ABC):
     """Called by the runtime on the driver: `write` once per micro-batch that has rows, in order of batch ids.
 
     `write` must have made the rows durable when it returns, and must accept a batch again. It raises SinkError, or
-    whatever its client raises, when it fails; the runtime retries and then stops the pipeline.
+    whatever its client raises, when it fails; the runtime retries and then stops the pipeline. The runtime checks the
+    lease before `write`; a sink that prepares for long calls `check_lease` of the batch before rows become visible.
     """
 
     delivery: Delivery = "at_least_once"

@@ -14,6 +14,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType, TimestampTyp
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import decoding, kafka
+from windowpane.connectors.hadoop import hadoop_path
 from windowpane.connectors.limits import limited_options
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
@@ -94,7 +95,7 @@ def _files(
     reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream, *, path: str | None, reading: Reading
 ) -> DataFrame:
     """Text that cannot be read is in CORRUPT."""
-    _make_folder(stream, path)
+    _make_folder(spark, stream, path)
     corrupt = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT} if stream.source_format.untyped else {}
     reader = reader.options(**corrupt)
     if decoding.is_read_by_line(stream):
@@ -120,7 +121,7 @@ def list_files(
     The content is not selected, so Spark does not open any file.
     """
     path = resolved(stream.path, base)
-    _make_folder(stream, path)
+    _make_folder(spark, stream, path)
     options = limited_options(stream, max_records) | reading.options(name)
     reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**options)
     return reading.select(reader.load(path)).select("path", "modificationTime")
@@ -138,15 +139,20 @@ def open_records(
     return kafka.raw(_with_stamp(records, stream) if stamped else records, stream, own)
 
 
-def _make_folder(stream: Stream, path: str | None) -> None:
+def _make_folder(spark: SparkSession, stream: Stream, path: str | None) -> None:
     """Create a missing folder if the stream has `create`; ConfigError if it does not."""
     if path is None:
         return
     if stream.lacks_folder(path):
         hint = "correct the path, or set create = true to create the folder and wait for files"
         raise ConfigError("PATH_NOT_FOUND", f"there is no file or folder `{path}`", hint)
-    if stream.create and ":" not in path and not any(char in path for char in "*?[{"):
+    if not stream.create or any(char in path for char in "*?[{"):
+        return
+    if ":" not in path:
         Path(path).mkdir(parents=True, exist_ok=True)
+    else:
+        folder, files = hadoop_path(spark, path)
+        files.mkdirs(folder)
 
 
 def _queued(spark: SparkSession, queue: str, like: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.formats import CodecFormat
+from windowpane.remote.objects import is_object_store, scheme_of
 from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
@@ -57,8 +58,9 @@ def _check_options(stream: Stream, codec: CodecFormat) -> None:
 
 
 def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
-    if "://" in (stream.path or "") and not (stream.path or "").startswith("file://"):
-        raise Refused("its files are not on a file system that workers see")
+    scheme = scheme_of(stream.path or "")
+    if scheme not in ("", "file") and not is_object_store(stream.path or ""):
+        raise Refused(f"workers do not open {scheme}:// themselves")
     for column in used:
         _check(column, stream.codec)
     return ScanColumns(tuple(used))

@@ -15,6 +15,7 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, open_plans
 from windowpane.config import PipelineConfig, Trigger, load_pipeline, parse_options, parse_pipeline
+from windowpane.connectors.hadoop import session_access
 from windowpane.connectors.sinks import Sink
 from windowpane.errors import ConfigError, WindowpaneError
 from windowpane.observe.endpoint import MetricsEndpoint
@@ -28,7 +29,7 @@ from windowpane.runtime.routes import check_given
 from windowpane.runtime.running import RunningPipeline
 from windowpane.runtime.starting import TransformStart, Watch
 from windowpane.runtime.status import Board
-from windowpane.spark.session import create_session, session_access
+from windowpane.spark.session import create_session
 
 
 @dataclass(repr=False)
@@ -133,6 +134,7 @@ class Pipeline:
                     plan=plan,
                     checkpoint=checkpoint,
                     record=record,
+                    lock=lock,
                     given=self.sinks,
                 )
                 running.add(start.start(self.trigger or self.config.options.trigger, board, watch))

@@ -18,6 +18,7 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint, open_plans
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
+from windowpane.remote.objects import scheme_of
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.sources import pipeline_sources
@@ -25,6 +26,8 @@ from windowpane.spark.dataflow import build_dataflow
 from windowpane.spark.rescaling import ShardSize, StateFiles, divide_state, store_state
 from windowpane.spark.session import prepare_session
 from windowpane.spark.stages import Stages
+from windowpane.spark.workers import is_local
+from windowpane.temporary import temporary
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,29 @@ class Rescale:
         self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, following: NextGeneration
     ) -> tuple[list[ShardSize], list[ShardSize]]:
         """Make the next generation. Gives the shards before and after."""
-        files = StateFiles(checkpoint.store.spark_path(WORK))
-        checkpoint.store.make_folder(WORK)
+        with self._work_folder(spark, checkpoint) as folder:
+            return self._made_in(StateFiles(folder), spark, plan, checkpoint, following)
+
+    @contextmanager
+    def _work_folder(self, spark: SparkSession, checkpoint: Checkpoint) -> Iterator[str]:
+        """A folder that all executors see: in the checkpoint, or on this machine if all of Spark runs here."""
+        path = checkpoint.store.spark_path(WORK)
+        if not scheme_of(path):
+            checkpoint.store.make_folder(WORK)
+            yield path
+        elif is_local(spark.sparkContext.master or ""):
+            with temporary("rescale") as folder:
+                yield str(folder)
+        else:
+            raise StateError(
+                "RESCALE_NEEDS_FOLDER",
+                f"executors exchange the state by files in a folder, and {checkpoint.address} is not one",
+                'rescale on one machine: set master = "local[*]" in [spark] for this command',
+            )
+
+    def _made_in(
+        self, files: StateFiles, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, following: NextGeneration
+    ) -> tuple[list[ShardSize], list[ShardSize]]:
         before, after = list[ShardSize](), list[ShardSize]()
         last = checkpoint.log.last_committed()
         following.begin()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route
 from windowpane.config import Sink as SinkConfig
@@ -63,6 +64,7 @@ def build_side_output(
     *,
     checkpoint: Checkpoint,
     record: PlanRecord,
+    lock: RunLock,
     given: Mapping[str, Sink],
 ) -> SideOutput:
     """A channel for each sink of side rows, and the reinjection if a kind is reinjected."""
@@ -77,6 +79,7 @@ def build_side_output(
             side_records,
             run_id=checkpoint.log.run_id,
             is_unnamed=record.is_unnamed,
+            lock=lock,
         )
         pauses = config.sinks[name].retry.pauses if name in config.sinks else ()
         channels[name] = SideChannel(

@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import PipelineConfig, Retry, Trigger
 from windowpane.connectors.batch_index import BatchIndex
+from windowpane.connectors.hadoop import session_access
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
@@ -43,6 +45,8 @@ class TransformStart:
     plan: Plan
     checkpoint: Checkpoint
     record: PlanRecord
+    lock: RunLock
+    """Of the checkpoint, which this process holds."""
     given: Mapping[str, Sink]
     """Sinks from Python, by name."""
 
@@ -55,7 +59,7 @@ class TransformStart:
         if plan.ticks_for and not self.record.ticks:
             warn_of_no_ticks(plan)
         side = build_side_output(
-            self.spark, self.config, plan, checkpoint=checkpoint, record=self.record, given=self.given
+            self.spark, self.config, plan, checkpoint=checkpoint, record=self.record, lock=self.lock, given=self.given
         )
         for sink in sinks:
             sink.open(self.spark, identified=dataflow.results.has_identity)
@@ -90,6 +94,7 @@ class TransformStart:
             spread=self.record.spread,
             cache_bytes=self.config.options.state_cache_bytes,
             overflow=self.checkpoint.overflow.make(),
+            access=session_access(self.spark),
         )
 
     def _runner(
@@ -110,6 +115,7 @@ class TransformStart:
             record=self.record,
             sinks=sinks,
             side=side,
+            lock=self.lock,
             watch=watch,
         )
 

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windowpane.core.rows import CHUNK_ROWS
+from windowpane.remote.input_file import InputFile
 
 
-def read_parquet(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+def read_parquet(source: InputFile, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """The declared columns that a parquet file has."""
     columns = _names(schema)
-    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    file = pq.ParquetFile(source.random_access(), coerce_int96_timestamp_unit="us")
     present = [name for name in file.schema_arrow.names if name.lower() in columns]
     if len({name.lower() for name in present}) < len(present):
         raise ValueError(f"columns differ only in case: {', '.join(present)}")
@@ -23,10 +24,10 @@ def read_parquet(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.Re
     yield from file.iter_batches(CHUNK_ROWS, columns=present, use_threads=False)
 
 
-def read_arrow(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+def read_arrow(source: InputFile, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """The declared columns that an Arrow IPC file has. The first bytes tell a file from a stream."""
     columns = _names(schema)
-    with pa.memory_map(path) as file:
+    with source.random_access() as file:
         magic = file.read(6)
         file.seek(0)
         if magic == b"ARROW1":

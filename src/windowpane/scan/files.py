@@ -16,10 +16,13 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
+from windowpane.remote.access import NO_ACCESS, Access
+from windowpane.remote.input_file import InputFile
+from windowpane.remote.objects import is_object_store
 from windowpane.scan.scan import Damage, Part
 
-ReadBatches: TypeAlias = Callable[[str, pa.Schema, int], Iterator[pa.RecordBatch]]
-"""Reads a file, given its path, the declared columns and `max_record_bytes`. Registered as the format's `file_reader`.
+ReadBatches: TypeAlias = Callable[[InputFile, pa.Schema, int], Iterator[pa.RecordBatch]]
+"""Reads a file, given the declared columns and `max_record_bytes`. Registered as the format's `file_reader`.
 
 Batches have those declared columns that the file has, in the types of the file. A column CORRUPT has the text of
 records that could not be read, and NULL for the others.
@@ -35,6 +38,8 @@ class FileReader:
     read_batches: ReadBatches
     columns: tuple[tuple[str, pa.DataType], ...]
     max_record_bytes: int
+    access: Access = NO_ACCESS
+    """How object stores are reached."""
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -56,10 +61,10 @@ class FileReader:
         try:
             yield from self._rows(path)
         except (pa.ArrowException, OSError, ValueError, NotImplementedError) as damaged:
-            yield Damage(f"file:{path}: {damaged}")
+            yield Damage(f"{path if is_object_store(path) else f'file:{path}'}: {damaged}")
 
     def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
-        for batch in self.read_batches(path, self.schema, self.max_record_bytes):
+        for batch in self.read_batches(InputFile(path, self.access), self.schema, self.max_record_bytes):
             fitted = self._fitted(batch, path)
             corrupt = c.CORRUPT in batch.schema.names
             yield fitted.append_column(c.CORRUPT, batch.column(c.CORRUPT)) if corrupt else fitted

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.checkpoint.ledger import Entry, add_totals
 from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
@@ -42,6 +43,8 @@ class BatchRunner:
     record: PlanRecord
     sinks: Sequence[Sink]
     side: SideOutput
+    lock: RunLock
+    """Of the checkpoint, which this process holds."""
     watch: Callable[[Entry], None]
 
     @cached_property
@@ -65,6 +68,7 @@ class BatchRunner:
         under its id, so sinks that keep one copy get the batch even if it has no rows. `final`: the batch of a graceful
         end.
         """
+        self.lock.check()
         started, before = time.monotonic(), self.checkpoint.ledger.read(batch_id - 1)
         if not final:
             self._send_context(batch_id, before)
@@ -119,6 +123,7 @@ class BatchRunner:
             reinjected=dict(split.counts),
             reinjecting=queued,
             final=final,
+            fence=self.lock.fence,
             arrivals=Entry.next_arrival(before, batch_id) + reports.numbered,
             **reports.measures(before),
         )
@@ -132,6 +137,7 @@ class BatchRunner:
                 entry.batch_id, partial(self._results, gathered, table), transform=self.transform, table=table,
                 rows=entry.results, run=self.checkpoint.log.run_id(), final=entry.final,
                 was_unnamed=self.record.is_unnamed(entry.batch_id),
+                fence=self.lock.fence, check_lease=self.lock.check,
             )  # fmt: skip
             for sink in takers:
                 sink.write(self._identified(batch, gathered) if sink.wants_identity else batch)

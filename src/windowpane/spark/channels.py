@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windowpane.checkpoint.outbox import Outbox, PendingBatch
+from windowpane.checkpoint.store import UNAVAILABLE
 from windowpane.connectors.sinks import Sink
 from windowpane.errors import StateError, gist
 from windowpane.spark.side_delivery import Build, SideDelivery
@@ -135,6 +136,8 @@ class SideChannel:
         try:
             return self.outbox.read(batch_id)
         except StateError as broken:
+            if broken.code == UNAVAILABLE:
+                raise
             self._set_aside(batch_id, broken)
             return None
 

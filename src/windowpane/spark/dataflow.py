@@ -16,6 +16,7 @@ from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
 from windowpane.plan.stages import ChainStage
+from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
@@ -67,19 +68,20 @@ def build_dataflow(
     spread: bool = True,
     cache_bytes: int = 0,
     overflow: str | None = None,
+    access: Access = NO_ACCESS,
 ) -> Dataflow:
     """Put the stages of a plan together. `feedback`: the host tells tasks the watermark of the batch before.
 
     `ticks`: micro-batches come without input too. `identified`: a sink wants to know which emission a row is. `spread`:
     rows may be shuffled more than once. `cache_bytes`: how much of the state each executor caches on its disk.
-    `overflow`: a folder for large results.
+    `overflow`: a folder or an address for large results. `access`: how workers reach object stores.
     """
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     facts = SessionFacts.of(settings)
     _check_chains(plan, facts)
     fits = plan.scan is not None and plan.scan.holds_in(facts)
     if plan.scan is not None and fits and sources.scanned is not None and feedback:
-        scan = worker_scan(plan.scan)
+        scan = worker_scan(plan.scan, access)
         rows, crossing = sources.scanned(plan.scan), scan.schema
     else:
         scan = None
@@ -95,9 +97,11 @@ def build_dataflow(
     folded = rows.mapInArrow(FoldStage(stages, ids, scan).run, PACKED)
     if ticks:
         folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
-    results = ResultFrame.over(plan.stages.result, plan.plan_id, crossing_schema(emitted), identified=identified)
+    results = ResultFrame.over(
+        plan.stages.result, plan.plan_id, crossing_schema(emitted), identified=identified, access=access
+    )
     columns = tuple(results.schema.names)
-    stages = replace(stages, result_columns=columns, overflow=Overflow.of(overflow, shards))
+    stages = replace(stages, result_columns=columns, overflow=Overflow.of(overflow, shards, access))
     packed = folded
     for step in range(1, stages.last_step + 1):
         stage = MergeStage(stages, step, ids, cache_bytes)
@@ -114,15 +118,15 @@ def _check_chains(plan: Plan, session: SessionFacts) -> None:
         )  # fmt: skip
 
 
-def worker_scan(scan: ColumnarScan) -> Scan:
+def worker_scan(scan: ColumnarScan, access: Access = NO_ACCESS) -> Scan:
     """A planned scan as workers run it."""
-    return Scan(_reader(scan), scan.projection, scan.original)
+    return Scan(_reader(scan, access), scan.projection, scan.original)
 
 
-def _reader(scan: ColumnarScan) -> Reader:
+def _reader(scan: ColumnarScan, access: Access) -> Reader:
     reader = source_format(scan.format).file_reader
     if reader is not None:
-        return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes)
+        return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes, access)
     assert scan.codec is not None, "messages are scanned with a codec only"
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
     return MessageReader(

@@ -56,7 +56,7 @@ class Gathered:
 
     def side(self) -> Iterator[pa.RecordBatch]:
         """Side rows."""
-        large = (part.read() for part in self.large_side_rows)
+        large = (part.read(self.frame.access) for part in self.large_side_rows)
         for payloads in (self.side_rows, large):
             yield from (frame.batch for frame in _frames(payloads) if isinstance(frame, SideRows))
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from windowpane.core import columns as c
 from windowpane.plan.guard import errors_where
 from windowpane.plan.stages import ResultStage
+from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.spark.envelope import Envelope, install, risky_texts
 from windowpane.spark.merge_stage import RESULTS, SIDE
 from windowpane.spark.result_json import NO_TEXT, REASON, error_record, identity_columns
@@ -43,27 +44,31 @@ class ResultFrame:
     plan_id: str
     schema: pa.Schema
     identify: bool
+    access: Access = NO_ACCESS
+    """How payloads in object stores are reached."""
     _risky: frozenset[str] | None = field(init=False, default=None)
     """Expressions that may fail, found with the first micro-batch."""
 
     @classmethod
-    def over(cls, stage: ResultStage, plan_id: str, emitted: pa.Schema, *, identified: bool) -> ResultFrame:
+    def over(
+        cls, stage: ResultStage, plan_id: str, emitted: pa.Schema, *, identified: bool, access: Access = NO_ACCESS
+    ) -> ResultFrame:
         """For emissions with these columns. If the results are just some of these columns, only those cross.
 
         `identified`: a sink asks for the identity of emissions, which needs all columns.
         """
-        whole = cls(stage, plan_id, emitted, identify=c.WINDOW_START in emitted.names)
+        whole = cls(stage, plan_id, emitted, identify=c.WINDOW_START in emitted.names, access=access)
         if identified or not whole.is_plain:
             return whole
         sources = whole._plain_columns()
         read = {sources[output.expr.text] for output in whole.stage.outputs}
         bounds = {c.WINDOW_START, c.WINDOW_END, c.WINDOW_SALT} if UNPACKED_ID in read else set[str]()
         kept = [field for field in emitted if field.name in read | bounds]
-        return cls(stage, plan_id, pa.schema(kept), identify=UNPACKED_ID in read)
+        return cls(stage, plan_id, pa.schema(kept), identify=UNPACKED_ID in read, access=access)
 
     @property
     def unpack(self) -> Unpack:
-        return Unpack(self.plan_id, self.schema, self.identify)
+        return Unpack(self.plan_id, self.schema, self.identify, self.access)
 
     def unpacked(self, packed: DataFrame) -> DataFrame:
         """Emissions out of the merge stage's output."""

@@ -1,7 +1,7 @@
 """The output of a shard: small as rows for the driver, large in a file, from which sinks read it.
 
 PySpark holds all rows that a shard gives until the shard is done, and the driver all that it collects. Millions of
-results therefore leave a shard by a file in the checkpoint folder, which every executor can write, one payload after
+results therefore leave a shard by a file in the checkpoint, which every executor can write, one payload after
 another. The rows name the file. The driver removes it when the micro-batch is written.
 """
 
@@ -10,12 +10,17 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
+
+from windowpane.remote.access import NO_ACCESS, Access
+from windowpane.remote.input_file import InputFile
+from windowpane.remote.objects import client, is_object_store, key_of, obstore_module
 
 OVERFLOW = "overflow"
 """The kind of a row that names a file and the payloads in it."""
@@ -30,12 +35,14 @@ class Overflow:
     """Picklable: when the output of a shard goes to a file, and where. Without a folder it never does."""
 
     folder: str | None = None
+    """A path, or an address of an object store."""
     limit: int = DRIVER_BYTES
     """Bytes of one shard that go to the driver."""
+    access: Access = NO_ACCESS
 
     @classmethod
-    def of(cls, folder: str | None, shards: int) -> Overflow:
-        return cls(folder, DRIVER_BYTES // shards)
+    def of(cls, folder: str | None, shards: int, access: Access = NO_ACCESS) -> Overflow:
+        return cls(folder, DRIVER_BYTES // shards, access)
 
 
 NO_OVERFLOW = Overflow()
@@ -49,9 +56,9 @@ class Part:
     offset: int
     length: int
 
-    def read(self) -> pa.Buffer:
-        """The payload, mapped into memory."""
-        with pa.memory_map(self.path) as file:
+    def read(self, access: Access = NO_ACCESS) -> pa.Buffer:
+        """The payload, mapped into memory if it is on a disk. `access`: how object stores are reached."""
+        with InputFile(self.path, access).random_access() as file:
             file.seek(self.offset)
             return file.read_buffer(self.length)
 
@@ -70,24 +77,34 @@ class Outlet:
             self._rows.append((kind, payload))
             return
         for each in [*self._rows, (kind, payload)]:
-            self._write(Path(self._overflow.folder), *each)
+            self._write(self._overflow.folder, *each)
         self._rows = []
 
     def rows(self) -> list[tuple[str, bytes]]:
         """The payloads by kind, or where they are. Nothing is put afterwards."""
         if self._file is None:
             return self._rows
+        self._file.flush()
+        folder, place = self._overflow.folder or "", self._file.name
+        if is_object_store(folder):
+            place = f"{folder}/{uuid.uuid4().hex}"
+            self._file.seek(0)
+            obstore_module().put(client(folder, self._overflow.access), key_of(place), self._file)
         self._file.close()
-        return [(OVERFLOW, json.dumps([self._file.name, self._parts]).encode())]
+        return [(OVERFLOW, json.dumps([place, self._parts]).encode())]
 
-    def _write(self, folder: Path, kind: str, payload: bytes) -> None:
+    def _write(self, folder: str, kind: str, payload: bytes) -> None:
         if self._file is None:
-            number, path = tempfile.mkstemp(dir=folder)
-            os.fchmod(number, folder.stat().st_mode & 0o666)
-            self._file = Path(path).open("wb")  # noqa: SIM115  # open until the micro-batch is done
-            os.close(number)
+            self._file = tempfile.TemporaryFile() if is_object_store(folder) else _file_in(Path(folder))  # noqa: SIM115
         self._parts.append((kind, self._file.tell(), len(payload)))
         self._file.write(payload)
+
+
+def _file_in(folder: Path) -> IO[bytes]:
+    number, path = tempfile.mkstemp(dir=folder)
+    os.fchmod(number, folder.stat().st_mode & 0o666)
+    os.close(number)
+    return Path(path).open("wb")
 
 
 def parts_in(payload: bytes) -> list[tuple[str, Part]]:

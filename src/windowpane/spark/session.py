@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
-from windowpane.remote.access import USED, Access
 from windowpane.remote.objects import is_object_store, scheme_of
 from windowpane.spark.gateway import launch_jvm
 from windowpane.spark.hadoop_settings import forget_origins
@@ -152,13 +151,6 @@ def _has_class(spark: SparkSession, name: str) -> bool:
     except Py4JError:
         return False
     return True
-
-
-def session_access(spark: SparkSession) -> Access:
-    """How the session reaches object stores."""
-    settings: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # no Python API has these
-    found = {prefix: settings.getPropsWithPrefix(prefix) for prefix in USED}
-    return Access({f"{prefix}{name}": value for prefix, named in found.items() for name, value in dict(named).items()})
 
 
 def shard_ids(spark: SparkSession, shards: int) -> tuple[int, ...]:

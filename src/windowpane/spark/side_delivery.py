@@ -28,6 +28,7 @@ class SideDelivery:
     def deliver(self, pending: PendingBatch) -> None:
         """Write a batch. If the sink refuses a record, cut the longest ones until it takes the batch."""
         batch = self._build(pending, None)
+        batch.check_lease()
         try:
             return self._sink.write(batch)
         except Exception as failed:

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.checkpoint.outbox import PendingBatch
-from windowpane.connectors.sinks import SinkBatch
+from windowpane.checkpoint.run_lock import RunLock
+from windowpane.connectors.sinks import SinkBatch, unguarded
 from windowpane.spark.channels import LAST_TRIES, SideChannel
 from windowpane.spark.reinjection import Reinjection, ReinjectionSplit
 from windowpane.spark.side_delivery import Build
@@ -117,8 +118,9 @@ def side_batches(
     *,
     run_id: Callable[[], str],
     is_unnamed: Callable[[int], bool],
+    lock: RunLock | None = None,
 ) -> Build:
-    """Builds batches for a sink from undelivered side rows."""
+    """Builds batches for a sink from undelivered side rows. `lock`: of the checkpoint, if this process holds it."""
 
     def build(pending: PendingBatch, max_bytes: int | None) -> SinkBatch:
         side_records = replace(whole, max_bytes=max_bytes)
@@ -130,6 +132,7 @@ def side_batches(
         return SinkBatch(
             pending.batch_id, frame, side_records=True, transform=transform, table=table, rows=pending.rows,
             run=run_id(), final=pending.final, was_unnamed=is_unnamed(pending.batch_id),
+            fence=0 if lock is None else lock.fence, check_lease=unguarded if lock is None else lock.check,
         )  # fmt: skip
 
     return build

@@ -15,6 +15,7 @@ from windowpane.core.rows import int64s
 from windowpane.core.shortening import shortened
 from windowpane.core.window_id import window_ids
 from windowpane.core.wire import unpack_frames
+from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.spark.overflow import Part
 
 IDENTITY = "_window_id"
@@ -30,6 +31,8 @@ class Unpack:
     schema: pa.Schema
     identify: bool
     """The results need the identity of their window."""
+    access: Access = NO_ACCESS
+    """How workers reach payloads in object stores."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -42,7 +45,7 @@ class Unpack:
         """The same for payloads in files, of `parts_table`."""
         for batch in batches:
             for part in batch.to_pylist():
-                for frame in unpack_frames(Part(**part).read())[0]:
+                for frame in unpack_frames(Part(**part).read(self.access))[0]:
                     assert isinstance(frame, Emissions)
                     yield self.identified(frame.batch)
 

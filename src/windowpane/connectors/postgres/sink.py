@@ -17,11 +17,14 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windowpane.checkpoint.lease import lease_lost
 from windowpane.connectors.postgres.columns import PostgresColumn, json_column, postgres_column
 from windowpane.connectors.postgres.statements import (
+    ADD_FENCE,
     BATCH,
     CREATE_LEDGER,
     ENTER,
+    FENCE,
     FIND,
     FORGET,
     LOCK,
@@ -108,11 +111,14 @@ class PostgresSink(Sink):
         _stage(connection, target, _tables(rows, batch.rows))
         connection.execute(insert_staged(target, entry))
         connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
+        batch.check_lease()
 
     def _prepare(self, connection: Connection, target: Target) -> None:
         """Create missing tables, and check that an existing one has the required columns."""
         connection.execute(LOCK)
         connection.execute(CREATE_LEDGER.format(self._ledger))
+        if "fence" not in _present(connection, self._ledger):
+            connection.execute(ADD_FENCE.format(self._ledger))
         if not _present(connection, target.table):
             connection.execute(create_table(target))
         wanted, there = target.names(), _present(connection, target.table)
@@ -129,7 +135,10 @@ class PostgresSink(Sink):
         An entry that differs in `final` belongs to a graceful end that was interrupted: its rows are deleted.
         """
         place = (self._shown, batch.run, batch.transform, batch.side_records, batch.batch_id)
-        found = connection.execute(ENTER.format(self._ledger), (*place, batch.final)).fetchone()
+        (latest,) = connection.execute(FENCE.format(self._ledger), place[:-1]).fetchone() or (0,)
+        if int(str(latest)) > batch.fence:
+            raise lease_lost(f"of batch {batch.batch_id} for sink `{self.name}`")
+        found = connection.execute(ENTER.format(self._ledger), (*place, batch.final, batch.fence)).fetchone()
         if found is None:
             entry, final = connection.execute(FIND.format(self._ledger), place).fetchone() or (0, batch.final)
             if final == batch.final:

@@ -68,14 +68,18 @@ def _names(*names: str) -> sql.Composed:
 CREATE_LEDGER = sql.SQL(
     "CREATE TABLE IF NOT EXISTS {} (entry bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, target text NOT NULL, "
     "run text NOT NULL, transform text NOT NULL, side boolean NOT NULL, batch_id bigint NOT NULL, "
-    "final boolean NOT NULL, written_at timestamptz NOT NULL DEFAULT now(), "
+    "final boolean NOT NULL, written_at timestamptz NOT NULL DEFAULT now(), fence bigint NOT NULL DEFAULT 0, "
     "UNIQUE (target, run, transform, side, batch_id))"
 )
+ADD_FENCE = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS fence bigint NOT NULL DEFAULT 0")
+"""For tables of earlier versions."""
 ENTER = sql.SQL(
-    "INSERT INTO {} (target, run, transform, side, batch_id, final) VALUES (%s, %s, %s, %s, %s, %s) "
+    "INSERT INTO {} (target, run, transform, side, batch_id, final, fence) VALUES (%s, %s, %s, %s, %s, %s, %s) "
     "ON CONFLICT DO NOTHING RETURNING entry"
 )
 _PLACE = "target = %s AND run = %s AND transform = %s AND side = %s AND"
 FIND = sql.SQL(f"SELECT entry, final FROM {{}} WHERE {_PLACE} batch_id = %s FOR UPDATE")
+FENCE = sql.SQL(f"SELECT coalesce(max(fence), 0) FROM {{}} WHERE {_PLACE} true")
+"""The highest number of a process that has written for the same checkpoint."""
 REENTER = sql.SQL("UPDATE {} SET final = %s, written_at = now() WHERE entry = %s")
 FORGET = sql.SQL(f"DELETE FROM {{}} WHERE {_PLACE} batch_id < %s")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.core import columns as c
+from windowpane.remote.input_file import InputFile
 from windowpane.scan.codec import HEAD_BYTES, decode_values, too_long
 from windowpane.scan.decoded import Decoded, bad, good, one_batch
 from windowpane.scan.json.arrow_parser import SHALLOW, edges, parse
@@ -20,15 +21,15 @@ _BOM = b"\xef\xbb\xbf"
 _WHITE = b" \t\n\v\f\r"
 
 
-def read_batches(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:
+def read_batches(source: InputFile, schema: pa.Schema, max_bytes: int) -> Iterator[pa.RecordBatch]:
     """The records of a file as `FileReader` takes them: bad ones have their text in CORRUPT."""
-    for part in read_file(path, schema, max_bytes):
+    for part in read_file(source, schema, max_bytes):
         yield part.columns.append_column(c.CORRUPT, part.bad)
 
 
-def read_file(path: str, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
+def read_file(source: InputFile, schema: pa.Schema, max_bytes: int) -> Iterator[Decoded]:
     """The records of a file, decompressed by its extension, without a byte order mark."""
-    with pa.input_stream(path, compression="detect") as file:
+    with source.stream() as file:
         rest = _Rest(max_bytes)
         for chunk in _chunks(file):
             cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
