@@ -121,11 +121,13 @@ bench-sliding: setup ## Measure sliding windows against the unfused path, Spark'
 
 KILLS ?= 10
 SOURCE ?= files
+STORE ?= folder
 .PHONY: torture
-torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, SEED= repeats a failure)
+torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, STORE=s3, PAUSE=1 stops it for a while too, SEED= repeats a failure)
 	@scripts/java
 	@if [ "$(SOURCE)" = kafka ]; then scripts/kafka-jars; fi
-	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
+	@if [ "$(STORE)" = s3 ]; then scripts/hadoop-jars; fi
+	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) --store $(STORE) $(if $(PAUSE),--pause) $(if $(SEED),--seed $(SEED))
 
 GROUPS ?= 1000000
 .PHONY: torture-state

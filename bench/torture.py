@@ -1,6 +1,7 @@
 """A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
 compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills. With
-`SOURCE=kafka` the same rows come from two partitions of a real broker.
+`SOURCE=kafka` the same rows come from two partitions of a real broker; with `STORE=s3` input, checkpoint and output are
+in a bucket of an S3 server.
 
 Beside it runs a query with side outputs of every kind, error rows read again: each row of the input must be in its
 results or in one of its side outputs, and that once.
@@ -23,6 +24,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from bench.torture_places import IN_FOLDER, Place, in_bucket
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_FILE_TIME = 1_700_000_000
@@ -138,7 +141,7 @@ def from_kafka() -> Iterator[Source]:
         yield fill
 
 
-def make_job(folder: Path, seed: int, files: int, source: Source = from_files) -> Path:
+def make_job(folder: Path, seed: int, files: int, source: Source = from_files, place: Place = IN_FOLDER) -> Path:
     """A pipeline and its input: out of order, some of it late, some of it broken."""
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
     (folder / "data").mkdir(parents=True)
@@ -148,7 +151,8 @@ def make_job(folder: Path, seed: int, files: int, source: Source = from_files) -
         path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"{{broken {number}\n", encoding="utf-8")
         os.utime(path, (FIRST_FILE_TIME + number,) * 2)
     stream = source(_lines(folder / "data"))
-    (folder / "pipeline.toml").write_text(stream.rstrip() + PIPELINE + _jars(source), encoding="utf-8")
+    toml = place.prepare(folder, stream.rstrip() + PIPELINE + _jars(source))
+    (folder / "pipeline.toml").write_text(toml, encoding="utf-8")
     return folder
 
 
@@ -184,11 +188,10 @@ def run_to_end(folder: Path) -> None:
         raise RuntimeError(f"the pipeline ended with {code}: {(folder / 'run.log').read_text()[-3000:]}")
 
 
-def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool) -> bool:
+def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool, place: Place = IN_FOLDER) -> bool:
     """Start, wait for Spark to begin this batch and a moment longer, kill. False when it was done before that."""
     process = start(folder)
-    begun = folder / "state" / "q" / "spark" / "offsets" / str(batch)
-    while process.poll() is None and not begun.exists():
+    while process.poll() is None and not place.has_begun(folder, batch):
         time.sleep(0.01)
     with contextlib.suppress(subprocess.TimeoutExpired):
         if process.wait(delay) == 0:
@@ -202,21 +205,53 @@ def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool) -> boo
     return True
 
 
-def torture(folder: Path, kills: int, seed: int, files: int = 10, source: Source = from_files) -> Verdict:
-    """Run twice, once undisturbed and once killed; the files that both leave must hold the same rows."""
+def pause_at(folder: Path, batch: int, place: Place) -> list[str]:
+    """Stop the process in this batch, let another one take over and end, let the first one go on. It must give up."""
+    away = start(folder)
+    while away.poll() is None and not place.has_begun(folder, batch):
+        time.sleep(0.01)
+    os.killpg(away.pid, signal.SIGSTOP)
+    try:
+        place.hide_lock(folder)
+        run_to_end(folder)
+    finally:
+        os.killpg(away.pid, signal.SIGCONT)
+    code = away.wait(120)
+    told = "LEASE_LOST" in (folder / "run.log").read_text(encoding="utf-8", errors="replace")
+    return [] if code and told else [f"the process that was away ended with {code}, and said nothing of its lease"]
+
+
+def torture(
+    folder: Path,
+    kills: int,
+    seed: int,
+    files: int = 10,
+    source: Source = from_files,
+    *,
+    place: Place = IN_FOLDER,
+    pause: bool = False,
+) -> Verdict:
+    """Run twice, once undisturbed and once killed; the files that both leave must hold the same rows.
+
+    `pause`: at last the process is stopped for so long that another one takes over.
+    """
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
-    calm, killed = (make_job(folder / name, seed, files, source) for name in ("calm", "killed"))
+    calm, killed = (make_job(folder / name, seed, files, source, place) for name in ("calm", "killed"))
     run_to_end(calm)
     points = sorted(rng.randrange(files) for _ in range(kills))
     came = []
     for number, point in enumerate(points, 1):
         print(f"  kill {number} of {kills}, in micro-batch {point}", flush=True)
-        if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8):
+        if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
             break
         came.append(point)
-    run_to_end(killed)
+    paused = pause_at(killed, max([0, *points]), place) if pause else []
+    if not pause:
+        run_to_end(killed)
+    for job in (calm, killed):
+        place.bring_back(job)
     accounts = [f"{run.name}: {line}" for run in (calm, killed) for line in account(run)]
-    return Verdict(came, [*compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
+    return Verdict(came, [*paused, *compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
 
 
 def output(folder: Path) -> Output:
@@ -275,12 +310,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--source", choices=("files", "kafka"), default="files")
+    parser.add_argument("--store", choices=("folder", "s3"), default="folder")
+    parser.add_argument("--pause", action="store_true", help="at last stop the process until another one takes over")
     given = parser.parse_args()
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
-    print(f"{given.kills} kills, SEED={seed}, rows from {given.source}", flush=True)
+    print(f"{given.kills} kills, SEED={seed}, rows from {given.source}, all in a {given.store}", flush=True)
+    there = in_bucket() if given.store == "s3" else contextlib.nullcontext(IN_FOLDER)
     brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
-    with tempfile.TemporaryDirectory() as folder, brought as source:
-        verdict = torture(Path(folder), given.kills, seed, given.files, source)
+    with tempfile.TemporaryDirectory() as folder, brought as source, there as place:
+        verdict = torture(Path(folder), given.kills, seed, given.files, source, place=place, pause=given.pause)
     print(f"killed at batches {verdict.killed}")
     print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
     return 1 if verdict.differences else 0

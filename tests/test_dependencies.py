@@ -48,7 +48,7 @@ def test_dependencies_are_ranges() -> None:
     assert exact == []
 
 
-def test_the_docs_name_the_connector_that_tests_run_with() -> None:
+def test_the_docs_name_the_jars_that_tests_run_with() -> None:
     script = (ROOT / "scripts" / "kafka-jars").read_text(encoding="utf-8")
     scala = re.findall(r"^scala=(.+)$", script, re.MULTILINE)[0]
     version = re.findall(r"SPARK_KAFKA_VERSION:-([\d.]+)\}", script)[0]
@@ -59,4 +59,9 @@ def test_the_docs_name_the_connector_that_tests_run_with() -> None:
         for page in pages
         for coordinates in re.findall(r"org\.apache\.spark:[\w.-]+:[\d.]+", page.read_text(encoding="utf-8"))
     }
-    assert named == {f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"}
+    stores = (ROOT / "scripts" / "hadoop-jars").read_text(encoding="utf-8")
+    cloud = re.findall(r"SPARK_CLOUD_VERSION:-([\d.]+)\}", stores)[0]
+    assert named == {
+        f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}",
+        f"org.apache.spark:spark-hadoop-cloud_{scala}:{cloud}",
+    }

@@ -41,8 +41,13 @@ def test_the_loopback_address_is_for_local_masters_alone(
     assert _environment(master) == {}, "what the user sets holds"
 
 
-@pytest.mark.parametrize("path", ["s3a://b/state", "hdfs://h/state", "gs://b", "s3a:/b", "abfss://c@a.net/x"])
-def test_a_checkpoint_must_be_a_folder(path: str) -> None:
+@pytest.mark.parametrize("path", ["s3a://b/state", "hdfs://h/state", "gs://b", "abfss://c@a.net/x"])
+def test_a_checkpoint_may_be_an_address(path: str) -> None:
+    assert parse_options({"checkpoint": f"{path}/"}).checkpoint == path
+
+
+@pytest.mark.parametrize("path", ["s3a:/b", "s3a:b", "gs://", "hdfs:///"])
+def test_half_an_address_is_refused(path: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_options({"checkpoint": path})
     assert refused.value.code == "BAD_PATH"
