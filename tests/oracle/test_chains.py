@@ -95,7 +95,7 @@ LAYOUTS = (Layout(3), Layout(3, spread=False), Layout(2, 1, feedback=False))
      ((), LAYOUTS[0]), (("a",), LAYOUTS[1]), ((), LAYOUTS[1])],
 )  # fmt: skip
 def test_where_the_outer_window_runs(keys: tuple[str, ...], layout: Layout) -> None:
-    """On the same shards, by fewer keys, by what is computed, and without keys; with another number of shards halfway."""
+    """By the same keys, fewer, computed ones, or none; with another number of shards halfway."""
     inner = Query(Aligned(SECOND), ("k", "n"), (Aggregate("sum", "a"),), lateness_us=700_000)
     calls = Aggregate("count"), Aggregate("sum", "a")
     outer = Query(Aligned(5 * SECOND, 2 * SECOND), keys, calls, data_driven=False)
