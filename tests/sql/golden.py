@@ -9,8 +9,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from windowpane.plan.result_steps import describe_call
 from windowpane.sql import Catalog, parse, parse_schema
 from windowpane.sql.query import BoundQuery, Expr
+from windowpane.sql.result_steps import Filter, Over, ResultStep
 
 FIXTURES = Path(__file__).parent / "fixtures"
 BETWEEN, ARROW = "\n\n====\n", "\n----\n"
@@ -75,13 +77,20 @@ def summary(query: BoundQuery) -> str:
     lines += [f"{key.name}: {_typed(key.expr)} (`{key.label}`)" for key in (*query.keys, *query.carried)]
     lines += [f"{call.name}: {call.describe()} {call.type}" for call in query.aggregates]
     lines += [f"output {output.name}: {_typed(output.expr)}" for output in query.outputs]
-    lines += [f"having: {_typed(query.having)}"] if query.having else []
-    lines += [f"order by: {_typed(key.expr)} {key.descending=} {key.nulls_first=}" for key in query.order_by]
-    lines += [f"limit: {query.limit}"] if query.limit is not None else []
+    lines += [line for step in query.steps for line in _step(step)]
     if query.watermark:
         lines.append(f"watermark: lag {query.watermark.lag_us} lateness {query.watermark.allowed_lateness_us}")
     lines.append(f"emit: {query.emit.mode} {query.emit.every_us or ''}".rstrip())
     return "\n".join(lines)
+
+
+def _step(step: ResultStep) -> list[str]:
+    if isinstance(step, Filter):
+        return [f"{step.clause.lower()}: {_typed(step.condition)}"]
+    if isinstance(step, Over):
+        return [f"{call.name}: {describe_call(call)} {call.type}" for call in step.calls]
+    lines = [f"order by: {_typed(key.expr)} {key.descending=} {key.nulls_first=}" for key in step.order]
+    return lines + ([f"limit: {step.limit}"] if step.limit is not None else [])
 
 
 def _typed(expr: Expr) -> str:

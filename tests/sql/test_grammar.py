@@ -66,6 +66,8 @@ QUERIES = [
     "SELECT x, n FROM bids CROSS JOIN UNNEST(info.b) WITH ORDINALITY AS t(x, n)",
     "SELECT x FROM bids, LATERAL explode(info.b) AS t(x)",
     "SELECT posexplode(info.b) AS (n, x) FROM bids",
+    f"SELECT sum(auction) OVER (ORDER BY auction ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) {WINDOWED}, auction",
+    f"SELECT auction, rank() OVER (ORDER BY auction) AS r {WINDOWED}, auction QUALIFY r = 1",
 ]
 MEANINGLESS = {
     (exp.Identifier, "quoted"): "a name means the same in backticks",

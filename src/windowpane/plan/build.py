@@ -169,15 +169,10 @@ class _Builder:
         return logical.LogicalSink(self.result(), transform.sinks, routes)
 
     def result(self) -> PlanNode:
-        bound = self.context.bound
         node = self.windowed()
-        if bound.having is not None:
-            node = logical.LogicalHaving(node, bound.having)
-        if bound.order_by:
-            node = logical.LogicalSort(node, bound.order_by)
-        if bound.limit is not None:
-            node = logical.LogicalLimit(node, bound.limit)
-        return logical.LogicalProjection(node, bound.outputs)
+        for step in self.context.bound.steps:
+            node = logical.LogicalResultStep(node, step)
+        return logical.LogicalProjection(node, self.context.bound.outputs)
 
     def windowed(self) -> PlanNode:
         bound = self.context.bound

@@ -43,7 +43,8 @@ class ChainCompiler:
         read = {name for column in project.columns for name in column.expr.columns}
         read |= {name for step in (event_time.steps if event_time else ()) for name in step.columns}
         outputs = [InputColumn(each.name, each.expr, "key") for each in result.outputs if each.name in read]
-        having = [InputColumn(HELD, result.having, "where")] if result.having else []
+        condition = result.segments[0].condition
+        having = [InputColumn(HELD, condition, "where")] if condition else []
         select = self._projection([*having, *outputs], {**PSEUDO_COLUMNS, **types}, HELD if having else None)
         shown = {each.name: each.expr.type for each in outputs}
         projection = self._projection(project.columns, shown, project.where)

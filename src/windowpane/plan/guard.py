@@ -13,6 +13,7 @@ from typing import Protocol
 from windowpane.plan.node_fields import InputColumn
 from windowpane.sql import error_guard
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Column, Expr, GroupKey
+from windowpane.sql.result_steps import Segment
 
 Types = Mapping[str, str | None]
 _RANKS = {"where": 0, "filter": 2}
@@ -91,13 +92,12 @@ def branch_error(projection: Iterable[tuple[str, Expr]], where: Expr | None, kno
     return _as_expr(errors_where(where, [expr for _, expr in projection], GuardTexts(types_of(known))))
 
 
-def result_error(
-    results: Iterable[Expr], having: Expr | None, keys: Sequence[GroupKey], calls: Sequence[AggregateCall]
-) -> Expr | None:
-    """The error of HAVING, ORDER BY and the outputs, over internal names and pseudo-columns."""
+def result_error(results: Sequence[Segment], keys: Sequence[GroupKey], calls: Sequence[AggregateCall]) -> Expr | None:
+    """The error of the result side, over internal names and pseudo-columns."""
     types: dict[str, str | None] = dict(PSEUDO_COLUMNS)
     types |= {key.name: key.expr.type for key in keys} | {call.name: call.type for call in calls}
-    return _as_expr(errors_where(having, list(results), GuardTexts(types)))
+    guards = GuardTexts(types)
+    return _as_expr(_first(errors_where(part.condition, part.exprs, guards) for part in results))
 
 
 def errors_where(condition: Expr | None, exprs: Sequence[Expr], guards: Guards) -> str | None:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.plan.describe import describe_columns, describe_emit, describe_generator, describe_order
+from windowpane.plan.describe import describe_columns, describe_emit, describe_generator
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import TimeMode
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import SideRoute, describe_output
-from windowpane.sql.query import (
-    AggregateCall,
-    Column,
-    Emit,
-    Expr,
-    Generator,
-    GroupKey,
-    OrderKey,
-    Output,
-    StaticJoin,
-    Window,
-)
+from windowpane.plan.result_steps import step_name, step_properties
+from windowpane.sql.query import AggregateCall, Column, Emit, Expr, Generator, GroupKey, Output, StaticJoin, Window
+from windowpane.sql.result_steps import ResultStep
 from windowpane.time import format_duration
 
 
@@ -175,31 +166,17 @@ def describe_key(key: GroupKey) -> str:
 
 
 @dataclass(frozen=True)
-class LogicalHaving(UnaryNode):
-    condition: Expr
+class LogicalResultStep(UnaryNode):
+    """A step of the result side: HAVING, ORDER BY and LIMIT of each window."""
+
+    step: ResultStep
+
+    @property
+    def name(self) -> str:
+        return f"Logical{step_name(self.step)}"
 
     def properties(self) -> Properties:
-        return shown(condition=self.condition.text)
-
-
-@dataclass(frozen=True)
-class LogicalSort(UnaryNode):
-    """ORDER BY within each window."""
-
-    order: tuple[OrderKey, ...]
-
-    def properties(self) -> Properties:
-        return shown(order=tuple(describe_order(key) for key in self.order), per="window")
-
-
-@dataclass(frozen=True)
-class LogicalLimit(UnaryNode):
-    """LIMIT of each window."""
-
-    limit: int
-
-    def properties(self) -> Properties:
-        return {"limit": self.limit, "per": "window"}
+        return step_properties(self.step)
 
 
 @dataclass(frozen=True)

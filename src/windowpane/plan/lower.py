@@ -15,6 +15,7 @@ from windowpane.plan.inputs import WHERE, column_use, input_columns, partition_n
 from windowpane.plan.node import PlanNode, UnaryNode
 from windowpane.plan.node_fields import Aggregation, WindowPlan
 from windowpane.sql.query import Expr, GroupKey, Relation
+from windowpane.sql.result_steps import ResultStep, segments
 
 Node = TypeVar("Node", bound=UnaryNode)
 
@@ -29,9 +30,7 @@ class _Clauses:
     """The nodes of one query, by what they are to it."""
 
     projection: logical.LogicalProjection
-    limit: logical.LogicalLimit | None
-    sort: logical.LogicalSort | None
-    having: logical.LogicalHaving | None
+    steps: tuple[ResultStep, ...]
     aggregation: logical.LogicalAggregation | None
     window: logical.LogicalWindow | None
     rows: logical.LogicalRows | None
@@ -44,9 +43,10 @@ class _Clauses:
         projection, node = _part(root.child, logical.LogicalProjection)
         if projection is None:
             raise InternalError("PLAN_SHAPE", f"{root.child.name} stands where the result's columns should be")
-        limit, node = _part(node, logical.LogicalLimit)
-        sort, node = _part(node, logical.LogicalSort)
-        having, node = _part(node, logical.LogicalHaving)
+        steps: list[ResultStep] = []
+        while isinstance(node, logical.LogicalResultStep):
+            steps.insert(0, node.step)
+            node = node.child
         aggregation, node = _part(node, logical.LogicalAggregation)
         window, node = _part(node, logical.LogicalWindow)
         rows, node = _part(node, logical.LogicalRows)
@@ -54,9 +54,7 @@ class _Clauses:
         _, source = _part(node, logical.LogicalFilter)
         return cls(
             projection,
-            limit=limit,
-            sort=sort,
-            having=having,
+            steps=tuple(steps),
             aggregation=aggregation,
             window=window,
             rows=rows,
@@ -89,18 +87,15 @@ class _Lowering:
 
     def sink(self) -> PlanNode:
         outputs = self.clauses.projection.outputs
-        result = physical.PhysicalFinalProject(self.ordered(), outputs, self.result_error())
+        result = physical.PhysicalFinalProject(self.results(), outputs, self.result_error())
         return physical.PhysicalSink(physical.PhysicalSideOutput(result, self.root.routes), self.root.sinks)
 
-    def ordered(self) -> PlanNode:
-        """Results of a window: HAVING, then order and limit."""
-        having, sort, limit = self.clauses.having, self.clauses.sort, self.clauses.limit
+    def results(self) -> PlanNode:
+        """Results of a window, and the steps over them."""
         node = self.windowed()
-        if having is not None:
-            node = physical.PhysicalHaving(node, having.condition)
-        if sort is not None and limit is not None:
-            return physical.PhysicalTopN(node, sort.order, limit.limit)
-        return physical.PhysicalSort(node, sort.order) if sort is not None else node
+        for step in self.clauses.steps:
+            node = physical.PhysicalResultStep(node, step)
+        return node
 
     def windowed(self) -> PlanNode:
         carried = tuple(column_use(column) for column in self.clauses.carried)
@@ -201,11 +196,9 @@ class _Lowering:
         return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error, known)
 
     def result_error(self) -> Expr | None:
-        having, sort, aggregation = self.clauses.having, self.clauses.sort, self.clauses.aggregation
-        outputs = [output.expr for output in self.clauses.projection.outputs]
+        aggregation = self.clauses.aggregation
         return result_error(
-            [*outputs, *(key.expr for key in (sort.order if sort else ()))],
-            having.condition if having else None,
+            segments(self.clauses.steps, self.clauses.projection.outputs),
             aggregation.keys if aggregation else self.clauses.carried,
             aggregation.calls if aggregation else (),
         )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
+from windowpane.core import columns as c
 from windowpane.core.side import Key
 from windowpane.errors import InternalError
 from windowpane.evaluation.result_rows import ResultRows
@@ -18,7 +20,8 @@ from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, Sid
 from windowpane.plan.physical import Deadlines
 from windowpane.plan.placement import Layout, Placement
 from windowpane.sql import SessionFacts
-from windowpane.sql.query import Expr, OrderKey, Output, Relation
+from windowpane.sql.query import Output, Relation
+from windowpane.sql.result_steps import ResultStep, Segment, segments
 
 
 @dataclass(frozen=True)
@@ -144,16 +147,32 @@ class WindowStage(Stage):
 
 @dataclass(frozen=True)
 class ResultStage(Stage):
-    """The results of a window: HAVING, order, limit and the columns of SELECT."""
+    """The results of a window: the steps over them (HAVING, order, limit) and the columns of SELECT."""
 
-    having: Expr | None
-    order: tuple[OrderKey, ...]
-    limit: int | None
+    steps: tuple[ResultStep, ...]
     outputs: tuple[Output, ...]
     grouped: bool
     keys: tuple[Key, ...]
     key_texts: tuple[str, ...]
     """The canonical expression of each key: names the group, however the query is laid out."""
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The steps and the outputs, as hosts compute them."""
+        return segments(self.steps, self.outputs)
+
+    def window_columns(self, emitted: Collection[str]) -> list[str]:
+        """Columns of the emissions that tell windows apart. Each row of a stream triggers a sliding window of its own,
+        so the epoch counts those of equal time.
+        """
+        names = [c.WINDOW_START, c.WINDOW_END, c.TRIGGER, c.WINDOW_SALT]
+        names += [c.EPOCH] if c.TRIGGER in emitted and self.grouped else []
+        return [name for name in names if name in emitted]
+
+    def order_by_keys(self, emitted: Collection[str]) -> list[str]:
+        """Columns of the emissions that tell the rows of a window apart, and order those that are otherwise alike."""
+        names = [key.name for key in self.keys] if self.grouped else [c.EVENT_TIME, c.ARRIVAL]
+        return [name for name in names if name in emitted]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from windowpane.plan.stages import (
 )
 from windowpane.plan.traversal import walk
 from windowpane.sql import SessionFacts
-from windowpane.sql.query import OrderKey
+from windowpane.sql.result_steps import ResultStep
 
 Node = TypeVar("Node", bound=PlanNode)
 
@@ -137,16 +137,16 @@ class _Staging:
         return f"{stage}{self.suffix}"
 
     def result(self, node: physical.PhysicalFinalProject) -> _Below:
-        order, limit, below = _order_and_limit(node.child)
-        having, below = (below.condition, below.child) if isinstance(below, physical.PhysicalHaving) else (None, below)
+        below, steps = node.child, list[ResultStep]()
+        while isinstance(below, physical.PhysicalResultStep):
+            steps.insert(0, below.step)
+            below = below.child
         windowed = _windowed(below)
         texts = self.window(windowed)
         stage = ResultStage(
             "result",
             (self.name("window"),),
-            having=having,
-            order=order,
-            limit=limit,
+            steps=tuple(steps),
             outputs=node.outputs,
             grouped=windowed.aggregation is not None,
             keys=windowed.keys,
@@ -272,15 +272,6 @@ def _time(node: physical.PhysicalWatermark, keys: tuple[Key, ...], streams: tupl
         max_future_skew_us=node.max_future_skew_us,
         idle_timeout_us=node.idle_timeout_us,
     )
-
-
-def _order_and_limit(node: PlanNode) -> tuple[tuple[OrderKey, ...], int | None, PlanNode]:
-    match node:
-        case physical.PhysicalTopN():
-            return node.order, node.limit, node.child
-        case physical.PhysicalSort():
-            return node.order, None, node.child
-    return (), None, node
 
 
 def _windowed(node: PlanNode) -> _Windowed:

@@ -8,6 +8,7 @@ from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.physical import PhysicalDataSource, PhysicalEventTime
+from windowpane.plan.result_steps import step_words
 from windowpane.plan.stages import DedupeStage, InputStage
 from windowpane.plan.traversal import walk
 from windowpane.sql.query import BoundQuery, Emit, Generator
@@ -114,9 +115,7 @@ def _groups(plan: Plan) -> str:
 
 def _computes(query: BoundQuery) -> str:
     names = ", ".join(output.name for output in query.outputs)
-    having = " where HAVING holds" if query.having else ""
-    top = f", the first {query.limit} of each window" if query.limit is not None else ""
-    return f"{names}{having}{top}"
+    return names + "".join(map(step_words, query.steps))
 
 
 def _emits(query: BoundQuery) -> str:

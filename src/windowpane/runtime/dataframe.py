@@ -23,6 +23,7 @@ from windowpane.spark.session import prepare_session
 from windowpane.spark.unpacking import SideRecords
 from windowpane.sql import Catalog, bind, parse_schema
 from windowpane.sql.query import BoundQuery
+from windowpane.sql.result_steps import Filter
 
 FRAME = "frame"
 """Key of a stream's settings that holds a DataFrame, in place of `format` and `path`."""
@@ -128,11 +129,11 @@ def _catalog(spark: SparkSession, streams: dict[str, Stream], tables: dict[str, 
 
 
 def _plan(bound: BoundQuery, streams: dict[str, Stream], options: Options, transform: Mapping[str, Any]) -> Plan:
-    if bound.order_by or bound.limit is not None:
+    if not all(isinstance(step, Filter) for step in bound.steps):
         raise PlanError(
             "ORDER_IN_DATAFRAME",
-            "ORDER BY and LIMIT per window need a windowpane pipeline",
-            "leave them out and order in the job's foreachBatch, or run the query with windowpane.Pipeline",
+            "ORDER BY, LIMIT and window functions look at all rows of a window, which needs a windowpane pipeline",
+            "leave them out and compute them in the job's foreachBatch, or run the query with windowpane.Pipeline",
             sql=bound.text,
         )
     return plan_query(bound, streams, options, parse_transform(transform), name="query")

@@ -1,9 +1,10 @@
-"""Results as DataFrames: unpacked emissions, then Spark SQL for HAVING, ORDER BY and LIMIT, and the projection."""
+"""Results as DataFrames: unpacked emissions, then Spark SQL for the steps of the result side and the projection."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -11,16 +12,15 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from windowpane.core import columns as c
-from windowpane.plan.guard import errors_where
 from windowpane.plan.stages import ResultStage
 from windowpane.remote.access import NO_ACCESS, Access
-from windowpane.spark.envelope import Envelope, install, risky_texts
+from windowpane.spark.envelope import install
 from windowpane.spark.merge_stage import RESULTS, SIDE
 from windowpane.spark.result_json import NO_TEXT, REASON, error_record, identity_columns
-from windowpane.spark.result_order import in_order
+from windowpane.spark.result_segments import SegmentFrame
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
 from windowpane.spark.unpacking import SIDE_TEXT, SideRecords, Unpack, UnpackBoth
-from windowpane.sql.query import Expr
+from windowpane.sql.result_steps import Segment
 from windowpane.time import format_instant
 
 INSTANT = pa.timestamp("us", "UTC")
@@ -46,8 +46,8 @@ class ResultFrame:
     identify: bool
     access: Access = NO_ACCESS
     """How payloads in object stores are reached."""
-    _risky: frozenset[str] | None = field(init=False, default=None)
-    """Expressions that may fail, found with the first micro-batch."""
+    _risky: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
+    """Expressions of each segment that may fail, found with the first micro-batch."""
 
     @classmethod
     def over(
@@ -82,8 +82,7 @@ class ResultFrame:
     @cached_property
     def is_plain(self) -> bool:
         """Results are columns of the emissions: nothing is left to compute, to filter or to sort."""
-        bare = self.stage.having is None and not self.stage.order and self.stage.limit is None
-        return bare and all(output.expr.text in self._plain_columns() for output in self.stage.outputs)
+        return not self.stage.steps and all(output.expr.text in self._plain_columns() for output in self.stage.outputs)
 
     def plain(self, emitted: pa.Table) -> pa.Table:
         """Plain results, of the types that Spark would give them."""
@@ -107,34 +106,30 @@ class ResultFrame:
         return c.WINDOW_START in self.schema.names and self.stage.grouped
 
     def build(self, unpacked: DataFrame, *, identified: bool = False) -> DataFrame:
-        """Results with the names of the query, without the emissions that cannot be computed.
+        """Results with the names of the query, without those that cannot be computed.
 
         `identified`: with the columns that identify the emission of each row.
         """
-        safe = self._envelope(unpacked)
-        error = self._error(safe)
-        good = safe.frame if error is None else safe.frame.where(f"({error}) IS NULL")
-        window = [column for column in (c.WINDOW_START, c.WINDOW_END, c.TRIGGER) if column in self.schema.names]
-        ordered = in_order(self._having(good, safe), self.stage, safe, window)
-        return self._projected(ordered, safe, identified=identified)
+        *_, last = self._steps(unpacked)
+        return last.projected(self.stage, identity_columns(self.stage, self.schema) if identified else [])
 
-    def _envelope(self, unpacked: DataFrame) -> Envelope:
-        """Every expression over the emissions."""
-        emissions = unpacked.selectExpr(*self._pseudo_columns())
-        having = self.stage.having
-        exprs = [*([having] if having else []), *self._computed]
-        types = {field.name: field.dataType.simpleString().upper() for field in emissions.schema}
-        if self._risky is None:
-            install(emissions.sparkSession)
-            self._risky = risky_texts(emissions, exprs, types)
-        return Envelope.over(emissions, exprs, types, self._risky)
+    def _steps(self, unpacked: DataFrame) -> Iterator[SegmentFrame]:
+        """The segments of the result side, each over what the one before leaves."""
+        first, *others = self.stage.segments
+        found = self._segment(self._emissions(unpacked), 0, first)
+        yield found
+        for number, segment in enumerate(others, 1):
+            found = self._segment(found.applied(self.stage), number, segment)
+            yield found
 
-    @property
-    def _computed(self) -> list[Expr]:
-        return [output.expr for output in self.stage.outputs] + [key.expr for key in self.stage.order]
+    def _emissions(self, unpacked: DataFrame) -> DataFrame:
+        return unpacked.selectExpr(*self._pseudo_columns())
 
-    def _error(self, safe: Envelope) -> str | None:
-        return errors_where(self.stage.having, self._computed, safe)
+    def _segment(self, frame: DataFrame, number: int, segment: Segment) -> SegmentFrame:
+        if number not in self._risky:
+            install(frame.sparkSession)
+            self._risky[number] = SegmentFrame.risky(frame, segment)
+        return SegmentFrame.over(frame, segment, self._risky[number])
 
     def error_records(
         self, unpacked: DataFrame, clock_us: int, watermark_us: int | None, transform: str
@@ -142,14 +137,13 @@ class ResultFrame:
         """Records of emissions that cannot be computed (column `value`); None if all can be."""
         if self.is_plain:
             return None
-        safe = self._envelope(unpacked)
-        error = self._error(safe)
-        if error is None:
+        found = [each.refused() for each in self._steps(unpacked)]
+        refused = [frame for frame in found if frame is not None]
+        if not refused:
             return None
         watermark = NO_TEXT if watermark_us is None else f"'{format_instant(watermark_us)}'"
-        bad = safe.frame.selectExpr("*", f"{error} AS {REASON}").where(f"{REASON} IS NOT NULL")
-        clock = f"'{format_instant(clock_us)}'"
-        return bad.selectExpr(f"{self._record(clock=clock, watermark=watermark, transform=transform)} AS value")
+        record = self._record(clock=f"'{format_instant(clock_us)}'", watermark=watermark, transform=transform)
+        return reduce(DataFrame.unionAll, (frame.selectExpr(f"{record} AS value") for frame in refused))
 
     def side_records(self, packed: DataFrame, side_records: SideRecords) -> DataFrame:
         """Records of side rows, and of emissions that cannot be evaluated, from one pass over the merge stage's output.
@@ -160,9 +154,10 @@ class ResultFrame:
             return packed.where(f"kind = '{SIDE}'").select("payload").mapInArrow(side_records.run, "value string")
         both = StructType([*self.unpacked_schema.fields, StructField(SIDE_TEXT, StringType())])
         rows = packed.where(f"kind IN ('{SIDE}', '{RESULTS}')").select("kind", "payload")
-        safe = self._envelope(rows.mapInArrow(UnpackBoth(self.unpack, side_records, SIDE).run, both))
-        error = f"CASE WHEN {SIDE_TEXT} IS NULL THEN {self._error(safe) or NO_TEXT} END AS {REASON}"
-        found = safe.frame.selectExpr("*", error).where(f"{SIDE_TEXT} IS NOT NULL OR {REASON} IS NOT NULL")
+        emissions = self._emissions(rows.mapInArrow(UnpackBoth(self.unpack, side_records, SIDE).run, both))
+        safe = self._segment(emissions, 0, self.stage.segments[0])
+        error = f"CASE WHEN {SIDE_TEXT} IS NULL THEN {safe.error or NO_TEXT} END AS {REASON}"
+        found = safe.evaluated.selectExpr("*", error).where(f"{SIDE_TEXT} IS NOT NULL OR {REASON} IS NOT NULL")
         record = self._record(clock="current_timestamp()", watermark=NO_TEXT, transform=side_records.transform)
         return found.selectExpr(f"coalesce({SIDE_TEXT}, {record}) AS value")
 
@@ -175,13 +170,6 @@ class ResultFrame:
         names = self.unpack.identified_schema.names
         times = [f"timestamp_micros({column}) AS {name}" for name, column in _TIMES.items() if column in names]
         return ["*", *times, *(f"{column} AS {name}" for name, column in _PSEUDO.items() if column in names)]
-
-    def _having(self, frame: DataFrame, safe: Envelope) -> DataFrame:
-        return frame.where(safe.value(self.stage.having)) if self.stage.having else frame
-
-    def _projected(self, frame: DataFrame, safe: Envelope, *, identified: bool) -> DataFrame:
-        columns = [f"{safe.value(output.expr)} AS `{output.name}`" for output in self.stage.outputs]
-        return frame.selectExpr(*columns, *(identity_columns(self.stage, self.schema) if identified else ()))
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

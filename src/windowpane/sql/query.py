@@ -6,10 +6,13 @@ Nothing outside `sql` sees a syntax tree.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from windowpane.core.windows import WindowSpec
 from windowpane.errors import Span
+
+if TYPE_CHECKING:
+    from windowpane.sql.result_steps import ResultStep
 
 
 @dataclass(frozen=True)
@@ -227,9 +230,8 @@ class BoundQuery:
     aggregates: tuple[AggregateCall, ...] = ()
     carried: tuple[GroupKey, ...] = ()
     """Source columns a rows or plain query keeps for its outputs (`_c0`, …)."""
-    having: Expr | None = None
-    order_by: tuple[OrderKey, ...] = ()
-    limit: int | None = None
+    steps: tuple[ResultStep, ...] = ()
+    """What becomes of a window's results before SELECT: HAVING, ORDER BY and LIMIT, in order."""
     watermark: Watermark | None = None
     emit: Emit = Emit()
 

@@ -188,18 +188,16 @@ class Harness:
         )
 
     def _step(self, result: BatchResult) -> Step:
-        tables, side_batches = [], list(result.side)
-        for emissions in chain.from_iterable(result.emissions.values()):
-            table, errors = self._outputs.results(emissions)
-            tables.append(table)
-            if errors is not None:
-                side_batches.append(errors)
+        whole, side_batches = None, list(result.side)
+        emitted = list(chain.from_iterable(result.emissions.values()))
+        if emitted:
+            whole, errors = self._outputs.results(pa.concat_batches(emitted))
+            side_batches += errors
         records = [
             record
             for batch in side_batches
             for record in side_records.to_records(batch, self.plan.plan_id, self.plan.transform)
         ]
-        whole = pa.concat_tables(tables) if tables else None
         return Step(
             as_python(whole) if whole is not None else [],
             records,

@@ -1,4 +1,4 @@
-"""The way out of the operators without Spark: HAVING, order and limit per window, the final projection."""
+"""The result side without Spark: the steps over a window's results, computed by DuckDB, and the final projection."""
 
 from __future__ import annotations
 
@@ -11,79 +11,107 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.rows import int64s
-from windowpane.evaluation.duckdb_tables import quoted
+from windowpane.errors import SqlError
 from windowpane.evaluation.result_rows import with_pseudo_columns
 from windowpane.plan.node_fields import InputColumn
+from windowpane.plan.over_sql import OverSql, order_text
 from windowpane.plan.stages import ResultStage
-from windowpane.sql.query import OrderKey
+from windowpane.sql.result_steps import Over, Segment, Sort
+from windowpane.sql.types import to_arrow
 from windowpane.testing.expressions import ROW, Expressions
 from windowpane.time import from_datetime, to_datetime
 
-_HELD, _OUT, _KEY = "_held", "_out", "_key"
-_WINDOW = ("window_start", "window_end", "trigger_time")
+_HELD, _VALUE = "_held", "_value_"
 FIRST_US = from_datetime(dt.datetime.min.replace(tzinfo=dt.UTC))
 LAST_US = from_datetime(dt.datetime.max.replace(tzinfo=dt.UTC))
 """What a datetime can be: the years 1 to 9999."""
 
 
 class OutputEvaluator:
-    """Evaluates everything above the window."""
+    """Evaluates the result side. Values of a segment's expressions are the columns `_value_0`, `_value_1` and so on."""
 
     def __init__(self, stage: ResultStage, plan_id: str, expressions: Expressions) -> None:
-        self._plan_id, self._keys, self._expressions = plan_id, stage.keys, expressions
-        self._having, self._order, self._limit, self._outputs = stage.having, stage.order, stage.limit, stage.outputs
-        self._columns = [
-            *([InputColumn(_HELD, stage.having, "where")] if stage.having else []),
-            *(InputColumn(f"{_OUT}{at}", output.expr, "key") for at, output in enumerate(stage.outputs)),
-            *(InputColumn(f"{_KEY}{at}", key.expr, "key") for at, key in enumerate(stage.order)),
-        ]
+        self._stage, self._plan_id, self._expressions = stage, plan_id, expressions
 
-    def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch | None]:
-        """Result rows in order, and the emissions that could not be evaluated as error rows (None when all could)."""
-        table = self._with_pseudo_columns(emissions)
-        found, bad = self._evaluated(table)
-        good = found if bad is None else found.filter(pc.is_null(bad))
-        return self._project(good), None if bad is None else self._errors(emissions, bad)
+    def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, list[pa.RecordBatch]]:
+        """Result rows in order, and the rows that could not be evaluated as error rows."""
+        table, errors = self._with_pseudo_columns(emissions), []
+        for segment in self._stage.segments:
+            table, bad = self._evaluated(table, segment)
+            errors += bad
+            if segment.operation is not None:
+                table = self._applied(table, segment)
+        names = [output.name for output in self._stage.outputs]
+        return pa.table([table.column(f"{_VALUE}{at}") for at in range(len(names))], names=names), errors
 
     def _with_pseudo_columns(self, emissions: pa.RecordBatch) -> pa.Table:
-        columns = with_pseudo_columns(emissions, self._plan_id)
+        columns = with_pseudo_columns(emissions, self._plan_id) | {c.EPOCH: emissions.column(c.EPOCH)}
         return pa.table({**columns, ROW: pa.array(range(emissions.num_rows), pa.int64())})
 
-    def _evaluated(self, table: pa.Table) -> tuple[pa.Table, pa.Array | None]:
-        """HAVING, the outputs and the keys of ORDER BY; and for each emission why one of them fails, if any does."""
-        projection = self._expressions.projection(self._columns, _HELD if self._having else None, table.schema)
-        found = pa.Table.from_batches([replace(projection, carried=(*_WINDOW, ROW)).rows(table, 0)])
-        bad = found.column(c.ERROR).combine_chunks() if c.ERROR in found.column_names else None
-        return found, bad if bad is not None and bad.null_count < len(bad) else None
+    def _evaluated(self, table: pa.Table, segment: Segment) -> tuple[pa.Table, list[pa.RecordBatch]]:
+        """The rows that the condition keeps, with the values of the expressions; and error rows."""
+        condition = segment.condition
+        columns = [InputColumn(f"{_VALUE}{at}", expr, "key") for at, expr in enumerate(segment.exprs)]
+        columns += [InputColumn(_HELD, condition, "where")] if condition else []
+        known = table.drop_columns([name for name in table.column_names if name.startswith(_VALUE)])
+        projection = self._expressions.projection(columns, _HELD if condition else None, known.schema)
+        found = replace(projection, carried=()).rows(known, 0)
+        for at in range(len(segment.exprs)):
+            known = known.append_column(f"{_VALUE}{at}", found.column(f"{_VALUE}{at}"))
+        kept = found.column(c.KEEP) if condition else pa.repeat(pa.scalar(value=True), known.num_rows)
+        if c.ERROR not in found.schema.names:
+            return known.filter(kept), []
+        reasons = found.column(c.ERROR)
+        return known.filter(pc.and_(kept, reasons.is_null())), self._errors(known, reasons)
 
-    def _project(self, table: pa.Table) -> pa.Table:
-        outputs = ", ".join(f"{_OUT}{at} AS {quoted(output.name)}" for at, output in enumerate(self._outputs))
-        sql = f"SELECT {outputs} FROM input"
-        if self._having:
-            sql += f" WHERE {_HELD}"
-        window = ", ".join(name for name in _WINDOW if name in table.column_names)
-        order = ", ".join([*(_order_key(key, f"{_KEY}{at}") for at, key in enumerate(self._order)), ROW])
-        if self._limit is not None:
-            within = f"PARTITION BY {window} ORDER BY {order}"
-            sql += f" QUALIFY row_number() OVER ({within}) <= {self._limit}"
-        if self._order:
-            sql += f" ORDER BY {window}, {order}" if window else f" ORDER BY {order}"
-        return self._expressions.query(sql if self._order else f"{sql} ORDER BY {ROW}", table)
+    def _applied(self, table: pa.Table, segment: Segment) -> pa.Table:
+        names = {expr.text: f"{_VALUE}{at}" for at, expr in enumerate(segment.exprs)}
+        window, ties = self._stage.window_columns(table.column_names), self._stage.order_by_keys(table.column_names)
+        known = table.select([*dict.fromkeys(names.values()), *window, *ties, ROW])
+        match segment.operation:
+            case Sort() as sort:
+                order = [order_text(names[key.expr.text], key) for key in sort.order]
+                rows = self._expressions.query(_sorted(sort, window, ", ".join([*order, *ties, ROW])), known)
+                return table.take(pc.index_in(rows.column(ROW), table.column(ROW)))
+            case Over() as over:
+                sql = OverSql("duckdb", window, [*ties, ROW], lambda expr: names[expr.text])
+                return self._with_functions(table, known, over, sql)
+        return table
 
-    def _errors(self, emissions: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+    def _with_functions(self, table: pa.Table, known: pa.Table, step: Over, sql: OverSql) -> pa.Table:
+        for call in step.calls:
+            if call.function == "avg" and call.type != "DOUBLE":
+                text = f"the harness does not compute {call.function}({call.args[0].text}) OVER: it is a {call.type}"
+                raise SqlError("UNSUPPORTED_IN_HARNESS", text, "run the golden file on Spark: test --spark")
+        numbered = f"SELECT *, {', '.join(sql.positions(step.calls) or ['0 AS _none'])} FROM input"
+        found = self._expressions.query(
+            f"SELECT {', '.join(sql.columns(step.calls))} FROM ({numbered}) ORDER BY {ROW}", known
+        )
+        for call in step.calls:
+            column, kind = found.column(call.name), to_arrow(call.type)
+            table = table.append_column(call.name, column if kind is None else column.cast(kind))
+        return table
+
+    def _errors(self, rows: pa.Table, reasons: pa.Array) -> list[pa.RecordBatch]:
         mask = reasons.is_valid()
-        bad = emissions.filter(mask)
+        if not pc.any(mask).as_py():
+            return []
+        bad = rows.filter(mask).combine_chunks().to_batches()[0]
         bounds = {}
         if c.WINDOW_START in bad.schema.names:
             bounds = {"window_start": int64s(bad, c.WINDOW_START), "window_end": int64s(bad, c.WINDOW_END)}
-        return side.side_batch(
-            "error", reasons.filter(mask), bad, clock_us=0, watermark_us=None, keys=self._keys, **bounds
+        found = side.side_batch(
+            "error", reasons.filter(mask), bad, clock_us=0, watermark_us=None, keys=self._stage.keys, **bounds
         )
+        return [found]
 
 
-def _order_key(key: OrderKey, text: str) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"{text} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+def _sorted(step: Sort, window: list[str], order: str) -> str:
+    """SQL of the numbers of the rows in order."""
+    sql = f"SELECT {ROW} FROM input"
+    if step.limit is not None:
+        sql += f" QUALIFY row_number() OVER (PARTITION BY {', '.join(window)} ORDER BY {order}) <= {step.limit}"
+    return f"{sql} ORDER BY {', '.join([*window, order])}"
 
 
 def as_python(table: pa.Table) -> list[dict[str, object]]:

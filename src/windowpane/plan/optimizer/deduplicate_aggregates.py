@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.core.accumulators import resolve
-from windowpane.plan.logical import LogicalAggregation, LogicalHaving, LogicalProjection, LogicalSort
+from windowpane.plan.logical import LogicalAggregation, LogicalProjection, LogicalResultStep
 from windowpane.plan.node import PlanNode
 from windowpane.plan.traversal import find, rewrite
 from windowpane.sql import rename_columns
@@ -36,10 +36,8 @@ def _without(node: PlanNode, names: dict[str, str]) -> PlanNode:
     match node:
         case LogicalAggregation():
             return replace(node, calls=tuple(call for call in node.calls if call.name not in names))
-        case LogicalHaving():
-            return replace(node, condition=rename_columns(node.condition, names))
-        case LogicalSort():
-            return replace(node, order=tuple(replace(key, expr=rename_columns(key.expr, names)) for key in node.order))
+        case LogicalResultStep():
+            return replace(node, step=node.step.mapped(lambda expr: rename_columns(expr, names)))
         case LogicalProjection():
             outputs = tuple(replace(output, expr=rename_columns(output.expr, names)) for output in node.outputs)
             return replace(node, outputs=outputs)

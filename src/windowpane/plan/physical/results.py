@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from windowpane.plan.describe import describe_order
 from windowpane.plan.node import Properties, UnaryNode, shown
 from windowpane.plan.node_fields import Aggregation, ColumnUse, SideRoute, WindowPlan, describe_output, labels
-from windowpane.sql.query import Expr, OrderKey, Output
+from windowpane.plan.result_steps import step_name, step_properties
+from windowpane.sql.query import Expr, Output
+from windowpane.sql.result_steps import ResultStep
 
 
 @dataclass(frozen=True)
@@ -64,43 +65,24 @@ class PhysicalStreamingAggregation(UnaryNode):
 
 
 @dataclass(frozen=True)
-class PhysicalHaving(UnaryNode):
-    """HAVING over internal names and pseudo-columns, native Spark SQL."""
+class PhysicalResultStep(UnaryNode):
+    """A step of the result side over internal names and pseudo-columns, native Spark SQL."""
 
-    condition: Expr
+    step: ResultStep
 
-    def properties(self) -> Properties:
-        return shown(condition=self.condition.text)
-
-
-@dataclass(frozen=True)
-class PhysicalSort(UnaryNode):
-    """Order of the rows of one window."""
-
-    order: tuple[OrderKey, ...]
+    @property
+    def name(self) -> str:
+        return f"Physical{step_name(self.step)}"
 
     def properties(self) -> Properties:
-        return shown(order=tuple(describe_order(key) for key in self.order), per="window")
-
-
-@dataclass(frozen=True)
-class PhysicalTopN(UnaryNode):
-    """The first rows of each window in that order."""
-
-    order: tuple[OrderKey, ...]
-    limit: int
-
-    def properties(self) -> Properties:
-        order = tuple(describe_order(key) for key in self.order)
-        return {"limit": self.limit} | shown(order=order, per="window")
+        return step_properties(self.step)
 
 
 @dataclass(frozen=True)
 class PhysicalFinalProject(UnaryNode):
     """The result's columns, native Spark SQL over internal names and pseudo-columns.
 
-    `error` is NULL for an emission that evaluates well, else the reason of its error. It covers HAVING and ORDER BY
-    too, so it is evaluated before them.
+    `error` is NULL for an emission that evaluates well, else the reason of its error. It covers the steps below too.
     """
 
     outputs: tuple[Output, ...]

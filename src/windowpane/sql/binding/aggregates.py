@@ -16,6 +16,8 @@ from windowpane.sql.functions import IGNORING_NULLS, INSTEAD, SPARK_AGGREGATES
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import from_arrow, to_arrow
 
+_AROUND_CALL = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+
 
 @dataclass(frozen=True)
 class CallSyntax:
@@ -30,15 +32,31 @@ class CallSyntax:
 
 
 def aggregate_name(node: exp.Expr | None) -> str | None:
-    """The registry's name of the aggregate that a node calls, if it does.
+    """The registry's name of the aggregate that a node calls, if it does. With OVER it is a window function instead.
 
     FILTER, WITHIN GROUP and IGNORE NULLS around a call belong to it.
     """
-    while isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
+    while isinstance(node, _AROUND_CALL):
         node = node.this
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in accumulators.names():
-        return accumulators.resolve(node.this).name
+        return None if is_over_call(node) else accumulators.resolve(node.this).name
     return None
+
+
+def over_call(node: exp.Window) -> exp.Anonymous:
+    """The function that stands before OVER."""
+    call = node.this
+    while isinstance(call, _AROUND_CALL):
+        call = call.this
+    assert isinstance(call, exp.Anonymous)
+    return call
+
+
+def is_over_call(node: exp.Expr) -> bool:
+    """Whether a call is the function that stands before OVER."""
+    while isinstance(node.parent, _AROUND_CALL) and node.parent.this is node:
+        node = node.parent
+    return isinstance(node.parent, exp.Window) and node.parent.this is node
 
 
 def refuse_foreign_aggregate(source: SourceText, node: exp.Expr, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sqlglot import exp
 
@@ -31,6 +32,7 @@ from windowpane.sql.query import (
     Watermark,
     Window,
 )
+from windowpane.sql.result_steps import Filter, Over, ResultStep, Sort, count_calls
 from windowpane.sql.scalar import all_of
 from windowpane.sql.schema import Catalog
 from windowpane.sql.syntax.dialect import render
@@ -58,7 +60,7 @@ class _Binder:
         self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)
         self.rows = RowExpressions(stmt.source, self.from_.scope, self.from_.types)
         self.names = ResultNames(stmt.source, self.rows, stmt.window)
-        self.shown = Shown()
+        self.shown = Shown(limit=stmt.limit)
 
     def bind(self) -> BoundQuery:
         stmt = self.stmt
@@ -67,15 +69,22 @@ class _Binder:
         projections = ProjectionBinder(self.source, self.names).bind(stmt.projections)
         keys, nodes = GroupKeyBinder(self.source, self.rows, projections).bind(stmt.group_by_exprs)
         kind = self._kind(projections)
-        check_structure(stmt, kind, first_aggregate(self.source, projections))
+        inner = self.from_.relation.query
+        check_structure(stmt, kind, first_aggregate(self.source, projections), inner)
         if kind == "aggregate":
             refuse_selected_generator(self.source, stmt.projections)
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
         nodes += stmt.window.partition_by if stmt.window else ()
-        results = _Results(
-            self, projections, OutputBinder(self.source, self.rows, kind=kind, keys=keys, key_nodes=tuple(nodes))
+        out = OutputBinder(
+            self.source,
+            self.rows,
+            kind=kind,
+            keys=keys,
+            key_nodes=tuple(nodes),
+            first_over=count_calls(inner.steps) if inner else 0,
         )
-        outputs, having, order_by = results.outputs(), results.having(), results.order_by()
+        results = _Results(self, projections, out)
+        outputs, steps = results.outputs(), results.steps()
         query = BoundQuery(
             text=self.source.sql,
             canonical="",
@@ -88,9 +97,7 @@ class _Binder:
             keys=keys,
             aggregates=tuple(results.out.aggregates),
             carried=tuple(results.out.carried.values()),
-            having=having,
-            order_by=order_by,
-            limit=stmt.limit,
+            steps=steps,
             watermark=self._watermark(),
             emit=stmt.emit or Emit(),
         )
@@ -124,9 +131,8 @@ class _Binder:
         return render(shown)
 
     def _kind(self, projections: list[Projection]) -> QueryKind:
-        conditions = [
-            part for part in (self.stmt.having, *(key.expr for key in self.stmt.order_by)) if part is not None
-        ]
+        ordered = (key.expr for key in self.stmt.order_by)
+        conditions = [part for part in (self.stmt.having, self.stmt.qualify, *ordered) if part is not None]
         trees = [projection.node for projection in projections] + conditions
         if any(aggregate_name(part) for tree in trees for part in tree.walk()) or self.stmt.group_by_exprs:
             return "aggregate"
@@ -157,15 +163,30 @@ class _Results:
             found.append(Output(projection.name, self.out.finish(node, projection.span)))
         return tuple(found)
 
-    def having(self) -> Expr | None:
-        if self.binder.stmt.having is None:
-            return None
-        span = self.binder.source.span(self.binder.stmt.having)
-        expr, self.binder.shown.having = self._after(self.binder.stmt.having, "HAVING", span)
+    def steps(self) -> tuple[ResultStep, ...]:
+        having = self.condition(self.binder.stmt.having, "HAVING")
+        qualify = self.condition(self.binder.stmt.qualify, "QUALIFY")
+        order, calls = self.order_by(), tuple(self.out.over.calls)
+        names = {call.name for call in calls}
+        if having and names.intersection(having[0].condition.columns):
+            at = having[0].condition.span
+            message, hint = "HAVING chooses groups before window functions are computed", "use QUALIFY"
+            raise self.binder.source.error("OVER_PLACE", message, hint, at=at)
+        if qualify and not calls:
+            message, hint = "QUALIFY needs a window function", "use HAVING for groups, WHERE for rows"
+            raise self.binder.source.error("QUALIFY_WITHOUT_OVER", message, hint, at=qualify[0].condition.span)
+        over = (Over(calls),) if calls else ()
+        return (*having, *over, *qualify, *((Sort(order, self.binder.stmt.limit),) if order else ()))
+
+    def condition(self, node: exp.Expr | None, clause: Literal["HAVING", "QUALIFY"]) -> tuple[Filter, ...]:
+        if node is None:
+            return ()
+        span = self.binder.source.span(node)
+        expr, self.binder.shown.conditions[clause] = self._after(node, clause, span)
         if expr.type not in (None, "BOOLEAN"):
-            message = f"HAVING needs a condition, `{self.binder.source.quote(span)}` is of type {expr.type}"
+            message = f"{clause} needs a condition, `{self.binder.source.quote(span)}` is of type {expr.type}"
             raise self.binder.source.error("NOT_BOOLEAN", message, "compare it with something", at=span)
-        return expr
+        return (Filter(expr, clause),)
 
     def order_by(self) -> tuple[OrderKey, ...]:
         found = []

@@ -20,8 +20,10 @@ class Shown:
     """Texts of the clauses that the bound query keeps only in terms of internal names."""
 
     select: list[str] = field(default_factory=list)
-    having: str | None = None
+    conditions: dict[str, str] = field(default_factory=dict)
+    """HAVING and QUALIFY."""
     order_by: list[str] = field(default_factory=list)
+    limit: int | None = None
 
 
 def canonical_text(query: BoundQuery, shown: Shown) -> str:
@@ -32,14 +34,19 @@ def canonical_text(query: BoundQuery, shown: Shown) -> str:
         f"SELECT {', '.join(shown.select)} FROM {_from(query.relation)}",
         f"WHERE {query.where.text}" if query.where else "",
         f"GROUP BY {', '.join(group)}" if group else "",
-        f"HAVING {shown.having}" if shown.having else "",
+        _condition(shown, "HAVING"),
         clause,
         _watermark(query.watermark),
         _emit(query.emit),
+        _condition(shown, "QUALIFY"),
         f"ORDER BY {', '.join(shown.order_by)}" if shown.order_by else "",
-        f"LIMIT {query.limit}" if query.limit is not None else "",
+        f"LIMIT {shown.limit}" if shown.limit is not None else "",
     ]
     return " ".join(part for part in parts if part)
+
+
+def _condition(shown: Shown, clause: str) -> str:
+    return f"{clause} {shown.conditions[clause]}" if clause in shown.conditions else ""
 
 
 def _from(relation: Relation) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from windowpane.sql.binding.aggregates import aggregate_name, refuse_foreign_aggregate
+from windowpane.sql.binding.aggregates import aggregate_name, is_over_call, refuse_foreign_aggregate
 from windowpane.sql.binding.inference import infer
 from windowpane.sql.binding.scope import Resolved, Scope, mark_variables, name_node, written_out
 from windowpane.sql.functions import GENERATORS, NONDETERMINISTIC, RANKING, UNIT_FUNCTIONS, UNITS
@@ -44,11 +44,18 @@ def check_functions(source: SourceText, node: exp.Expr) -> None:
         if name in GENERATORS:
             message = f"`{name}` returns several rows, so it is not allowed inside an expression or in this clause"
             raise source.error("UNSUPPORTED_GENERATOR", message, IN_FROM, at=part)
-        if name in RANKING:
-            hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
-            raise source.error("UNSUPPORTED_OVER", f"`{name}` is a SQL window function", hint, at=part)
+        if name in RANKING and not is_over_call(part):
+            hint = f"write {name}(…) OVER (ORDER BY …)"
+            raise source.error("OVER_ORDER", f"`{name}` is a window function and needs OVER", hint, at=part)
         refuse_foreign_aggregate(source, part, name)
     refuse_types(source, node)
+
+
+def refuse_over(source: SourceText, node: exp.Expr, place: str) -> None:
+    """Refuse window functions where the rows of the window are not known yet."""
+    for part in node.find_all(exp.Window):
+        message = f"a window function is not allowed in {place}"
+        raise source.error("OVER_PLACE", message, "use QUALIFY, or WHERE around a subquery", at=part)
 
 
 def _is_count_star(star: exp.Expr) -> bool:
@@ -80,6 +87,7 @@ class RowExpressions:
 
     def check(self, node: exp.Expr, place: str) -> None:
         check_functions(self.source, node)
+        refuse_over(self.source, node, place)
         for part in node.walk():
             if aggregate_name(part):
                 code = {"WHERE": "AGGREGATE_IN_WHERE", "GROUP BY": "AGGREGATE_IN_GROUP_BY"}.get(place)

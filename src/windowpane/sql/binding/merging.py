@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.sql.query import BoundQuery, Output
-from windowpane.sql.scalar import all_of, substitute_columns
+from windowpane.sql.result_steps import Filter, Over, Sort
+from windowpane.sql.scalar import substitute_columns
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import SelectStmt
 
@@ -26,26 +27,18 @@ def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
         hint = "write it in the subquery: the query around it has no window"
         raise stmt.source.error("WATERMARK_PLACE", "WATERMARK belongs to the query with the window", hint,
                                 at=stmt.watermark.span)  # fmt: skip
-    if outer.where is not None and inner.limit is not None:
-        hint = "put the condition into the subquery, as WHERE or HAVING"
-        message = "WHERE around a subquery with LIMIT is not supported"
-        raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.where)
-    if outer.where is not None and inner.kind != "aggregate":
-        hint = "put the condition into the subquery"
-        message = "WHERE around a windowed query without aggregates is not supported"
-        raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.where)
     results = {output.name: output.expr for output in inner.outputs}
     carried = {column.name: results[column.label] for column in outer.carried}
     outputs = tuple(Output(output.name, substitute_columns(output.expr, carried)) for output in outer.outputs)
-    conditions = [*([inner.having] if inner.having else [])]
-    conditions += [substitute_columns(outer.where, results)] if outer.where else []
+    where = (Filter(substitute_columns(outer.where, results), "WHERE"),) if outer.where else ()
+    steps = tuple(step.mapped(lambda expr: substitute_columns(expr, carried)) for step in outer.steps)
     return replace(
         inner,
         text=outer.text,
         canonical=outer.canonical,
         plan_id=outer.plan_id,
         outputs=outputs,
-        having=all_of(conditions),
+        steps=(*inner.steps, *where, *steps),
     )
 
 
@@ -54,10 +47,12 @@ def _check_inner(source: SourceText, inner: BoundQuery) -> None:
     if inner.emit.mode != "close":
         message = "the results of this query are read by a window, which takes final rows only"
         raise source.error("EMIT_NOT_ALLOWED", message, "write EMIT ON WINDOW CLOSE, or nothing", at=inner.emit.span)
-    if inner.limit is not None:
-        message = "LIMIT compares groups that are on different shards, so a window cannot read its results"
-        at = inner.order_by[0].expr.span
-        raise source.error("UNSUPPORTED_SUBQUERY", message, "use max_by, min_by or approx_top_k", at=at)
-    if inner.order_by:
-        message = "ORDER BY has no effect on what a window reads"
-        raise source.error("UNSUPPORTED_SUBQUERY", message, "leave it out", at=inner.order_by[0].expr.span)
+    for step in inner.steps:
+        if isinstance(step, Sort) and step.limit is None:
+            message = "ORDER BY has no effect on what a window reads"
+            raise source.error("UNSUPPORTED_SUBQUERY", message, "leave it out", at=step.order[0].expr.span)
+        if isinstance(step, Sort | Over):
+            word = "LIMIT compares" if isinstance(step, Sort) else "a window function compares"
+            message = f"{word} groups that are on different shards, so a window cannot read its results"
+            at = step.order[0].expr.span if isinstance(step, Sort) else step.calls[0].span
+            raise source.error("UNSUPPORTED_SUBQUERY", message, "use max_by, min_by or approx_top_k", at=at)

@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from windowpane.errors import Span, SqlError
 from windowpane.sql.binding.aggregates import CallSyntax, aggregate_name, read_call, result_type
-from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
+from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers, refuse_over
 from windowpane.sql.binding.inference import infer
+from windowpane.sql.binding.over import OverBinder
 from windowpane.sql.binding.scope import name_node
 from windowpane.sql.query import PSEUDO_COLUMNS, AggregateCall, Expr, GroupKey, QueryKind
 from windowpane.sql.syntax.dialect import render
@@ -29,12 +30,24 @@ class OutputBinder:
     """The syntax of the keys."""
     aggregates: list[AggregateCall] = field(default_factory=list)
     carried: dict[str, GroupKey] = field(default_factory=dict)
+    first_over: int = 0
+    """The number of the first window function."""
     outputs: list[tuple[str, exp.Expr]] = field(default_factory=list)
 
     @cached_property
     def types(self) -> dict[str, str | None]:
         """Types by internal name. Grows with the aggregates and carried columns."""
         return {key.name: key.expr.type for key in self.keys} | PSEUDO_COLUMNS
+
+    @cached_property
+    def over(self) -> OverBinder:
+        """The window functions."""
+        return OverBinder(self.source, self._bound, self.types, self.first_over)
+
+    def _bound(self, node: exp.Expr) -> Expr:
+        """A part of a window function."""
+        span = self.source.span(node)
+        return self.finish(self.rewrite(node.copy()), span)
 
     def rewrite(self, node: exp.Expr, aliases: dict[str, int] | None = None) -> exp.Expr:
         """Internal names for keys, aggregates and carried columns, in place; refuses what is neither."""
@@ -44,6 +57,8 @@ class OutputBinder:
         merged = any(side.trees is not None for side in self.rows.scope.sources)
 
         def step(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Window):
+                return self.over.bind(part)
             if aggregate_name(part):
                 return self._call(part)
             if (
@@ -121,6 +136,7 @@ class OutputBinder:
             if aggregate_name(part):
                 hint = "an aggregate works on rows; aggregate once, or use a second query"
                 raise self.source.error("NESTED_AGGREGATE", "an aggregate inside an aggregate", hint, at=part)
+        refuse_over(self.source, arg, "an aggregate")
         refuse_modifiers(self.source, arg)
 
     def _filter(self, call: CallSyntax) -> Expr | None:

@@ -79,7 +79,7 @@ class RelationBinder:
             return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
         if isinstance(query, UnionStmt):
             return _leaf(stmt.source, bind_union(query, alias, self.merged))
-        if query.window is None:
+        if query.window is None and query.first_over() is None:
             return _renamed(stmt.source, alias, self.merged(query))
         return _leaf(stmt.source, _results(self.bind_query(query), alias))
 
@@ -90,7 +90,7 @@ class RelationBinder:
         rows = RowExpressions(stmt.source, bound.scope, bound.types)
         where = rows.condition(stmt.where, "WHERE") if stmt.where is not None else None
         projections = ProjectionBinder(stmt.source, ResultNames(stmt.source, rows, None)).bind(stmt.projections)
-        check_structure(stmt, "plain", first_aggregate(stmt.source, projections))
+        check_structure(stmt, "plain", first_aggregate(stmt.source, projections), bound.relation.query)
         for each in projections:
             refuse_modifiers(stmt.source, each.node)
         columns = [(each.name, rows.finish(each.node, span=each.span)) for each in projections]

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from windowpane.errors import Span
 from windowpane.sql.binding.aggregates import aggregate_name
-from windowpane.sql.binding.expressions import RowExpressions, check_functions
+from windowpane.sql.binding.expressions import RowExpressions, check_functions, refuse_over
 from windowpane.sql.binding.scope import mark_variables, name_node
 from windowpane.sql.query import PSEUDO_COLUMNS, GroupKey
 from windowpane.sql.syntax.source import SourceText
@@ -49,6 +49,8 @@ class ResultNames:
         alias must not contradict.
         """
         check_functions(self.source, node)
+        if place == "HAVING":
+            refuse_over(self.source, node, place)
         mark_variables(node)
         calls = [part for part in node.walk() if aggregate_name(part)]
         in_calls = {id(column) for call in calls for column in call.find_all(exp.Column)}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from windowpane.errors import Span
 from windowpane.sql.binding.aggregates import aggregate_name
-from windowpane.sql.query import QueryKind
+from windowpane.sql.query import BoundQuery, QueryKind
 from windowpane.sql.syntax.statement import SelectStmt
 
 EXAMPLE = "add one: GROUP BY tumblingwindow('ss', 10), or WINDOW TUMBLING (SIZE 10 SECONDS)"
 
 
-def check_structure(stmt: SelectStmt, kind: QueryKind, aggregate: Span | None) -> None:
-    """Refuse combinations of clauses that have no meaning or would be ignored."""
+def check_structure(stmt: SelectStmt, kind: QueryKind, aggregate: Span | None, inner: BoundQuery | None) -> None:
+    """Refuse combinations of clauses that have no meaning or would be ignored.
+
+    `inner`: the query whose results the statement reads.
+    """
     _check_window(stmt, aggregate)
     _check_watermark(stmt)
     _check_emit(stmt, kind)
     _check_order(stmt)
+    _check_over(stmt, inner)
 
 
 def _check_window(stmt: SelectStmt, aggregate: Span | None) -> None:
@@ -72,6 +76,19 @@ def _check_emit(stmt: SelectStmt, kind: QueryKind) -> None:
         hint = "an update is one group's row; use EMIT ON WINDOW CLOSE"
         at = stmt.order_span if stmt.order_by else stmt.limit_span
         raise error("ORDER_WITH_UPDATES", f"{word} does not apply to updates", hint, at=at or emit.span)
+
+
+def _check_over(stmt: SelectStmt, inner: BoundQuery | None) -> None:
+    first = stmt.first_over()
+    if first is None:
+        return
+    error, emit = stmt.source.error, inner.emit if inner else stmt.emit
+    if stmt.window is None and inner is None:
+        message = "a window function needs a window whose rows it looks at: a stream never ends"
+        raise error("OVER_WITHOUT_WINDOW", message, EXAMPLE, at=first)
+    if emit is not None and emit.mode != "close":
+        message = "a window function looks at all rows of a window, and an update is one group's row"
+        raise error("OVER_WITH_UPDATES", message, "use EMIT ON WINDOW CLOSE", at=first)
 
 
 def _check_order(stmt: SelectStmt) -> None:

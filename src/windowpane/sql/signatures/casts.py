@@ -58,12 +58,17 @@ def _text_to_double() -> Iterator[Signature]:
 
 
 def of_decimals(name: str, args: tuple[str, ...]) -> Signature | None:
-    """Casts from integers to decimals, and between decimals where no digit is lost."""
+    """Casts between integers and decimals, and between decimals, where no digit is lost."""
     word, _, target = name.partition(" ")
     to = decimal_parts(target) if target.startswith("DECIMAL") else None
     source = decimal_parts(args[0]) if len(args) == 1 else None
     if word not in ("cast", "try_cast") or source is None:
         return None
+    if target in INTEGRAL and args[0].startswith("DECIMAL") and source[1] == 0:
+        kind = DUCKDB_TYPES[target]
+        if word == "try_cast":
+            return Signature(name, args, target, f"TRY_CAST({{0}} AS {kind})", safe_args=True)
+        return Signature(name, args, target, f"CAST({{0}} AS {kind})", fails=True)
     if to is None:
         whole = target == "DOUBLE" and args[0].startswith("DECIMAL") and source[0] <= 15
         return Signature(name, args, "DOUBLE", "CAST({0} AS DOUBLE)") if whole else None

@@ -6,7 +6,6 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import SqlError, nearest
-from windowpane.sql.functions import RANKING
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import is_generator
 from windowpane.sql.syntax.grammar import EXPRESSION, READ, Unread, unread
@@ -19,7 +18,6 @@ UNION_FORM = "SELECT a, b FROM x UNION ALL SELECT a, b FROM y"
 
 _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Select, "distinct"): ("SELECT_DISTINCT", "SELECT DISTINCT is not supported", "put the columns into GROUP BY"),
-    (exp.Select, "qualify"): ("UNSUPPORTED_QUALIFY", "QUALIFY is not supported", "use HAVING, or ORDER BY with LIMIT"),
     (exp.Select, "hint"): ("UNSUPPORTED_HINT", "hints are not supported", "leave the hint out"),
     (exp.Select, "offset"): ("UNSUPPORTED_OFFSET", "OFFSET is not supported", "use ORDER BY with LIMIT"),
     (exp.Select, "sample"): ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported", "use WHERE"),
@@ -93,8 +91,9 @@ def _refusal(source: SourceText, found: Unread) -> SqlError:
     if node is exp.Join:
         return _refuse_join(source, found)
     if node is exp.Window:
-        hint = "write OVER (PARTITION BY k), OVER (WHEN condition) or both"
-        return source.error("BAD_OVER", "OVER of a window takes PARTITION BY and WHEN only", hint, at=found.node)
+        hint = "write OVER (PARTITION BY … ORDER BY …)"
+        message = "OVER with a name is not supported" if name == "alias" else f"`{source.quote(found.node)}`: bad OVER"
+        return source.error("BAD_OVER", message, hint, at=found.node)
     if (node, name) in _PARTS:
         code, message, hint = _PARTS[node, name]
         return source.error(code, message, hint, at=_place(source, found, message))
@@ -164,7 +163,8 @@ def _grouping(source: SourceText, word: str, at: exp.Expr) -> SqlError:
 def refuse_window(source: SourceText, item: exp.Expr) -> None:
     """Refuse a function with OVER in GROUP BY that is not a window function of ours."""
     if isinstance(item, exp.Window):
-        raise _refuse_node(source, item, item)
+        hint = "group by a window instead: GROUP BY tumblingwindow('ss', 10)"
+        raise source.error("OVER_PLACE", "a window function is not allowed in GROUP BY", hint, at=item)
 
 
 def refuse_types(source: SourceText, node: exp.Expr) -> None:
@@ -187,13 +187,6 @@ def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlErro
     if isinstance(part, (exp.Subquery, exp.Select, exp.Exists)):
         hint = "join a static table, or write the subquery in FROM"
         return source.error("UNSUPPORTED_SUBQUERY", "a subquery is not allowed here", hint, at=at)
-    if isinstance(part, exp.Window):
-        hint = "group by a window instead: GROUP BY tumblingwindow('ss', 10)"
-        if isinstance(part.this, exp.Anonymous) and str(part.this.this).lower() in RANKING:
-            hint = "use ORDER BY with LIMIT per window, first, last, min_by or max_by"
-        return source.error(
-            "UNSUPPORTED_OVER", f"`{source.quote(at)}`: functions with OVER are not supported", hint, at=at
-        )
     if isinstance(part, (exp.Placeholder, exp.Parameter)):
         return source.error("UNSUPPORTED_SYNTAX", "parameters are not supported", "write the value itself", at=at)
     return source.error("UNSUPPORTED_SYNTAX", f"`{source.quote(at)}` is not supported", "use Spark's functions", at=at)

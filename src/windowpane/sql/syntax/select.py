@@ -42,6 +42,7 @@ def parse_select(source: SourceText) -> SelectStmt:
         window=window,
         group_by_exprs=tuple(keys),
         having=_condition(select, "having"),
+        qualify=_condition(select, "qualify"),
         order_by=_order_by(order),
         order_span=source.span(order),
         limit=_limit(source, select),

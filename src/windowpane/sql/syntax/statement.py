@@ -50,6 +50,7 @@ class SelectStmt:
     window: WindowSyntax | None = None
     group_by_exprs: tuple[exp.Expr, ...] = ()
     having: exp.Expr | None = None
+    qualify: exp.Expr | None = None
     order_by: tuple[OrderSyntax, ...] = ()
     order_span: Span | None = None
     limit: int | None = None
@@ -64,9 +65,13 @@ class SelectStmt:
         window = self.window
         given = (window.on, *window.partition_by, window.when, window.open, window.emit) if window else ()
         ordered = (key.expr for key in self.order_by)
-        parts = (*self.projections, self.from_, *self.joins, *self.laterals, self.where)
-        parts += (*self.group_by_exprs, self.having, *ordered)
-        return (tree for tree in (*parts, *given) if tree is not None)
+        parts = (*self.projections, self.from_, *self.joins, *self.laterals, self.where, *self.group_by_exprs)
+        return (tree for tree in (*parts, self.having, self.qualify, *ordered, *given) if tree is not None)
+
+    def first_over(self) -> exp.Window | None:
+        """The first window function (`rank() OVER (…)`) of SELECT, QUALIFY and ORDER BY."""
+        trees = (*self.projections, self.qualify, *(key.expr for key in self.order_by))
+        return next((part for tree in trees if tree is not None for part in tree.find_all(exp.Window)), None)
 
     def describe(self) -> list[str]:
         """Lines for goldens: the window and the group keys, in order."""

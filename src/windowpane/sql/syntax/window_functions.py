@@ -267,6 +267,9 @@ def over(source: SourceText, window: WindowSyntax, node: exp.Window) -> WindowSy
     """The window with the PARTITION BY and WHEN of its OVER."""
     order, partition = node.args.get("order"), tuple(node.args.get("partition_by") or ())
     when = order.this if isinstance(order, When) else None
+    if node.args.get("spec") is not None or (order is not None and when is None):
+        hint = "write OVER (PARTITION BY k), OVER (WHEN condition) or both"
+        raise source.error("BAD_OVER", "OVER of a window takes PARTITION BY and WHEN only", hint, at=node)
     if when is not None and not window.spec.triggered:
         raise source.error(
             "BAD_OVER", "only slidingwindow takes OVER (WHEN …)", "put the condition into WHERE", at=when

@@ -1,0 +1,96 @@
+"""Window functions, DISTINCT and grouping over results on real Spark: the same rows and side rows as in the harness."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.jobs import Job, Outcome, Query, assert_same, in_harness, run_together
+from windowpane.spark import overflow
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "ts BIGINT, k STRING, g INT, v BIGINT, x DOUBLE, d DECIMAL(20, 2)"
+WINDOW = "FROM s GROUP BY tumblingwindow('ss', 4)"
+COUNTED = f"SELECT k, count(*) AS n, window_start, window_end {WINDOW}, k"
+TOP = f"SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS r FROM ({COUNTED})"
+QUERIES = {
+    "ranks": "SELECT k, g, window_start, row_number() OVER (PARTITION BY g ORDER BY sum(v)) AS n, "
+    "rank() OVER (ORDER BY max(x)) AS r, dense_rank() OVER (ORDER BY max(x) DESC NULLS FIRST) AS d, "
+    "percent_rank() OVER (ORDER BY g) AS p, cume_dist() OVER (ORDER BY g DESC) AS c, ntile(3) OVER (ORDER BY k) AS t "
+    f"{WINDOW}, k, g",
+    "neighbours": "SELECT k, g, lag(sum(v)) OVER (PARTITION BY g ORDER BY max(v)) AS a, "
+    "lead(max(x), 2, -1) OVER (ORDER BY k, g) AS b, lag(max(x), 1) IGNORE NULLS OVER (ORDER BY k, g) AS c, "
+    f"lead(max(x)) IGNORE NULLS OVER (ORDER BY k, g) AS d {WINDOW}, k, g",
+    "values": "SELECT k, g, first_value(k) OVER (ORDER BY g) AS a, last_value(k) OVER (ORDER BY g) AS b, "
+    "nth_value(k, 2) OVER (ORDER BY g) AS c, first_value(k) IGNORE NULLS OVER (ORDER BY g DESC) AS d, "
+    "last_value(max(x)) IGNORE NULLS OVER (ORDER BY g RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS e, "
+    "nth_value(max(x), 2) IGNORE NULLS OVER (ORDER BY k, g ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING) AS f, "
+    f"first(k) OVER () AS h, any_value(g) OVER (PARTITION BY k) AS i {WINDOW}, k, g",
+    "frames": "SELECT k, g, sum(sum(v)) OVER (ORDER BY g) AS a, "
+    "sum(sum(v)) OVER (PARTITION BY k ORDER BY g ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS b, "
+    "avg(sum(v)) OVER (ORDER BY k, g ROWS 2 PRECEDING) AS c, count(k) OVER (ORDER BY g) AS d, count(*) OVER () AS e, "
+    "max(max(x)) OVER (ORDER BY k ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING) AS f, "
+    "min(k) OVER (ORDER BY g RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS h, "
+    "sum(max(d)) OVER (ORDER BY g) AS i, "
+    "count_if(g > 1) OVER (PARTITION BY k) AS j, bool_or(g = 1) OVER () AS l, "
+    f"sum(count(*)) FILTER (WHERE g = 1) OVER () AS m {WINDOW}, k, g",
+    "qualify": f"SELECT k, g, sum(v) AS s, window_start {WINDOW}, k, g HAVING count(*) < 9 "
+    "QUALIFY row_number() OVER (PARTITION BY g ORDER BY sum(v) DESC) <= 2 ORDER BY s, k, g",
+    "rows": "SELECT ts, k, v, row_number() OVER (PARTITION BY k ORDER BY g) AS n FROM s "
+    "GROUP BY hoppingwindow('ss', 4, 2) QUALIFY n <= 2",
+    "sliding": "SELECT k, count(*) AS n, rank() OVER (ORDER BY count(*)) AS r, trigger_time FROM s "
+    "GROUP BY slidingwindow('ss', 2), k",
+    "session": "SELECT k, g, window_start, lag(k) OVER (ORDER BY k) AS b FROM s GROUP BY sessionwindow('ss', 1), k, g",
+    "errors": f"SELECT k, 6 / (rank() OVER (ORDER BY 1 / (sum(v) % 3)) - 2) AS q {WINDOW}, k",
+    "overflow": f"SELECT k, sum(sum(v) * 200000000000000000) OVER (ORDER BY k) AS s {WINDOW}, k",
+    "top": f"SELECT k, n FROM ({TOP}) WHERE r <= 2",
+}
+LAG = {"eventtime.late_tolerance": "2s"}
+
+
+def made_rows(seed: int, count: int) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    return [
+        {
+            "ts": number * 200 - rng.randrange(2000),
+            "k": rng.choice([None, "a", "b", "ä", "zz"]),
+            "g": rng.choice([None, 1, 2, 3]),
+            "v": rng.randrange(-5, 50),
+            "x": rng.choice([None, 0.0, -1.5, float("nan"), float("inf")]),
+            "d": rng.choice([None, 1, 2]),
+        }
+        for number in range(count)
+    ]
+
+
+BATCHES = [made_rows(7, 120)[start : start + 40] for start in range(0, 120, 40)]
+
+
+def query(name: str) -> Query:
+    return Query(QUERIES[name], {"s": SCHEMA}, LAG)
+
+
+@pytest.fixture(scope="module")
+def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    jobs = {name: Job(tmp_path_factory.mktemp(name), query(name)).feed_all(BATCHES) for name in QUERIES}
+    return dict(zip(jobs, run_together(spark, list(jobs.values()), drain=True), strict=True))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_results_are_those_of_the_harness(outcomes: dict[str, Outcome], name: str) -> None:
+    assert_same(outcomes[name], in_harness(query(name), BATCHES, drain=True))
+
+
+def test_large_results_and_a_restart(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results in files instead of the driver's memory, and a second start in the middle, change nothing."""
+    name = "qualify"
+    monkeypatch.setattr(overflow, "DRIVER_BYTES", 1)
+    job = Job(tmp_path, query(name)).feed_all(BATCHES[:2])
+    job.run(spark)
+    job.feed(BATCHES[2])
+    assert_same(job.run(spark, drain=True), in_harness(query(name), BATCHES, drain=True))
