@@ -16,23 +16,23 @@ test: test-fast test-spark ## Run all tests
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Spark and no Java (under a minute)
-	$(PYTHON) -m pytest -m "not spark and not kafka and not postgres and not s3" -n auto
+	$(PYTHON) -m pytest -m "not spark and not kafka and not postgres and not s3 and not hdfs" -n auto
 
 .PHONY: search
 SEARCH ?= 20
 search: setup ## Look SEARCH times as long for counterexamples: oracle, properties, mutated queries, layouts of the stages, the corpus as streams
-	SEARCH=$(SEARCH) $(PYTHON) -m pytest -m "not spark and not kafka and not postgres and not s3" -n auto \
+	SEARCH=$(SEARCH) $(PYTHON) -m pytest -m "not spark and not kafka and not postgres and not s3 and not hdfs" -n auto \
 		tests/oracle tests/sql/test_fuzz.py tests/core tests/config/test_any_input.py tests/spark/test_stages.py
 	@scripts/java
 	SEARCH=$(SEARCH) $(PYTHON) -m pytest -n 0 tests/spark/test_corpus_streams.py
 
 .PHONY: test-spark
-test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL or an S3 server (needs Java 17+)
+test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, an S3 server or HDFS (needs Java 17+)
 	@scripts/java
 	@scripts/kafka-jars || echo "Without Kafka: the tests that need it are skipped, or fail where CI is set." >&2
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
-	@scripts/hadoop-jars || echo "Without Hadoop's S3A: likewise." >&2
-	$(PYTHON) -m pytest -m "spark or kafka or postgres or s3" -n 2 --dist loadfile
+	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
+	$(PYTHON) -m pytest -m "spark or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
@@ -123,10 +123,10 @@ KILLS ?= 10
 SOURCE ?= files
 STORE ?= folder
 .PHONY: torture
-torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, STORE=s3, PAUSE=1 stops it for a while too, SEED= repeats a failure)
+torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, STORE=s3 or hdfs, PAUSE=1 stops it for a while too, SEED= repeats a failure)
 	@scripts/java
 	@if [ "$(SOURCE)" = kafka ]; then scripts/kafka-jars; fi
-	@if [ "$(STORE)" = s3 ]; then scripts/hadoop-jars; fi
+	@if [ "$(STORE)" != folder ]; then scripts/hadoop-jars; fi
 	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) --store $(STORE) $(if $(PAUSE),--pause) $(if $(SEED),--seed $(SEED))
 
 GROUPS ?= 1000000

@@ -1,7 +1,7 @@
 """A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
 compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills. With
-`SOURCE=kafka` the same rows come from two partitions of a real broker; with `STORE=s3` input, checkpoint and output are
-in a bucket of an S3 server.
+`SOURCE=kafka` the same rows come from two partitions of a real broker; with `STORE=s3` or `hdfs`, input, checkpoint
+and output are on such a server.
 
 Beside it runs a query with side outputs of every kind, error rows read again: each row of the input must be in its
 results or in one of its side outputs, and that once.
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from bench.torture_places import IN_FOLDER, Place, in_bucket
+from bench.torture_places import IN_FOLDER, Place, opened
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_FILE_TIME = 1_700_000_000
@@ -310,15 +310,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--source", choices=("files", "kafka"), default="files")
-    parser.add_argument("--store", choices=("folder", "s3"), default="folder")
+    parser.add_argument("--store", choices=("folder", "s3", "hdfs"), default="folder")
     parser.add_argument("--pause", action="store_true", help="at last stop the process until another one takes over")
     given = parser.parse_args()
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
-    print(f"{given.kills} kills, SEED={seed}, rows from {given.source}, all in a {given.store}", flush=True)
-    there = in_bucket() if given.store == "s3" else contextlib.nullcontext(IN_FOLDER)
+    print(f"{given.kills} kills, SEED={seed}, rows from {given.source}, store {given.store}", flush=True)
     brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
-    with tempfile.TemporaryDirectory() as folder, brought as source, there as place:
-        verdict = torture(Path(folder), given.kills, seed, given.files, source, place=place, pause=given.pause)
+    with tempfile.TemporaryDirectory() as folder, brought as source, opened(given.store) as there:
+        verdict = torture(Path(folder), given.kills, seed, given.files, source, place=there, pause=given.pause)
     print(f"killed at batches {verdict.killed}")
     print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
     return 1 if verdict.differences else 0

@@ -1,4 +1,4 @@
-"""Where a tortured pipeline has its input, checkpoint and output: in a folder, or in a bucket of an S3 server."""
+"""Where a tortured pipeline has its input, checkpoint and output: in a folder, on an S3 server, or in HDFS."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from scripts.servers import S3, Hdfs, hadoop_jars, running
+
+if TYPE_CHECKING:
+    from windowpane.checkpoint.store import Store
 
 _PATH = re.compile(r'^(path|checkpoint) = "(\w+)"$', re.MULTILINE)
 
@@ -32,62 +37,63 @@ class InFolder:
         (job / "state" / "run.lock").unlink()
 
 
-@dataclass
-class InBucket:
-    """In a bucket, under the name of the job. `settings`: of Spark; `jars` know how to reach it."""
+@dataclass(frozen=True)
+class InStore:
+    """At an address, under the name of the job. `settings` and `jars`: how Spark reaches it."""
 
-    bucket: str
-    settings: dict[str, str]
-    jars: list[str]
+    address: str
+    settings: dict[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
 
     def prepare(self, job: Path, toml: str) -> str:
         for path in sorted((job / "data").iterdir()):
-            self._api.put(self._client, f"{job.name}/data/{path.name}", path.read_bytes())
-        there = _PATH.sub(rf'\1 = "s3a://{self.bucket}/{job.name}/\2"', toml)
+            self._store(job).replace(f"data/{path.name}", path.read_bytes())
+        there = _PATH.sub(rf'\1 = "{self.address}/{job.name}/\2"', toml)
         config = "".join(f'"{name}" = "{value}"\n' for name, value in self.settings.items())
         return f"{there}jars = {json.dumps(self.jars)}\n[spark.config]\n{config}"
 
     def has_begun(self, job: Path, batch: int) -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            self._api.head(self._client, f"{job.name}/state/q/spark/offsets/{batch}")
-            return True
-        return False
+        return self._store(job).read(f"state/q/spark/offsets/{batch}") is not None
 
     def bring_back(self, job: Path) -> None:
-        for chunk in self._api.list(self._client, job.name):
-            for each in chunk:
-                # Without those that stand for folders, which cannot be read by the name that is listed.
-                with contextlib.suppress(FileNotFoundError):
-                    data = bytes(self._api.get(self._client, each["path"]).bytes())
-                    path = job.parent / each["path"]
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(data)
+        _bring(self._store(job), job)
 
     def hide_lock(self, job: Path) -> None:
         """There is no lock but the lease."""
 
-    @property
-    def _api(self) -> Any:
-        import obstore  # noqa: PLC0415
+    def _store(self, job: Path) -> Store:
+        from windowpane.config import SparkSettings  # noqa: PLC0415
+        from windowpane.runtime.location import store_at  # noqa: PLC0415
 
-        return obstore
-
-    @property
-    def _client(self) -> Any:
-        from windowpane.remote.access import Access  # noqa: PLC0415
-        from windowpane.remote.objects import client  # noqa: PLC0415
-
-        return client(f"s3a://{self.bucket}", Access.of_spark(self.settings))
+        return store_at(f"{self.address}/{job.name}", Path(), SparkSettings(config={**self.settings}, jars=self.jars))
 
 
-Place = InFolder | InBucket
+def _bring(store: Store, folder: Path) -> None:
+    for name in store.names():
+        data = store.read(name) if "." in name or name.isdigit() else None
+        if data is None:
+            _bring(store.below(name), folder / name)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+
+
+Place = InFolder | InStore
 IN_FOLDER = InFolder()
 
 
 @contextlib.contextmanager
-def in_bucket() -> Iterator[InBucket]:
-    """A bucket of an S3 server that runs for the length of the block."""
-    from scripts.servers import S3, hadoop_jars, running  # noqa: PLC0415
+def opened(kind: str) -> Iterator[Place]:
+    """A place for the length of a block, by its name: folder, s3 or hdfs."""
+    if kind == "folder":
+        yield IN_FOLDER
+    elif kind == "s3":
+        with running(S3) as server:
+            yield in_bucket(server)
+    else:
+        with running(Hdfs) as server:
+            yield InStore(f"{server.url}/torture")
 
-    with running(S3) as server:
-        yield InBucket(server.bucket, server.settings, hadoop_jars())
+
+def in_bucket(server: S3) -> InStore:
+    return InStore(f"s3a://{server.bucket}/torture", server.settings, tuple(hadoop_jars()))

@@ -1,6 +1,6 @@
-"""Real servers for tests and the demo: a Kafka broker, PostgreSQL, an S3 server. They run on free ports of loopback,
-with their data in a temporary folder, and end when their block ends. `python scripts/servers.py` runs Kafka and
-PostgreSQL until Ctrl-C.
+"""Real servers for tests and the demo: a Kafka broker, PostgreSQL, an S3 server, HDFS. They run on free ports of
+loopback, with their data in a temporary folder, and end when their block ends. `python scripts/servers.py` runs Kafka
+and PostgreSQL until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -144,8 +144,7 @@ class Kafka(Server):
         return listens(self.port)
 
     def _java(self, main: str) -> list[str]:
-        java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
-        return [java, "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS / 'broker'}/*", main]
+        return [_java(), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS / 'broker'}/*", main]
 
 
 class Postgres(Server):
@@ -205,6 +204,25 @@ class S3(Server):
         }
 
 
+class Hdfs(Server):
+    """A real HDFS, its namenode and a datanode in one process."""
+
+    def __init__(self) -> None:
+        bring("scripts/hadoop-jars")
+        super().__init__("hdfs")
+        self.url = f"hdfs://{LOOPBACK}:{self.port}"
+
+    def command(self) -> list[str]:
+        import pyspark  # noqa: PLC0415  # whose jars have the rest of Hadoop
+
+        jars = f"{HADOOP / 'hdfs'}/*:{Path(pyspark.__file__).parent / 'jars'}/*"
+        source, data = str(ROOT / "scripts" / "MiniHdfs.java"), str(self.folder / "data")
+        return [_java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", jars, source, data, str(self.port)]
+
+    def answers(self) -> bool:
+        return self.log.exists() and "\nready" in f"\n{self.log.read_text(errors='replace')}"
+
+
 @contextlib.contextmanager
 def running(kind: Callable[[], AnyServer]) -> Iterator[AnyServer]:
     """A server for the length of a block."""
@@ -247,6 +265,10 @@ def listens(port: int, host: str = LOOPBACK) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
+
+
+def _java() -> str:
+    return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
 
 
 def _unprivileged() -> str | None:

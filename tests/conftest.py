@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from scripts.servers import S3, running
+from scripts.servers import S3, Hdfs, UnavailableError, running
 from tests.command_runs import Runs
 
 # No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
@@ -33,6 +33,19 @@ def s3() -> Iterator[S3]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[Hdfs]:
+    """A real HDFS. The test is skipped where its jars cannot be had, and fails where CI is set."""
+    try:
+        made = Hdfs()
+    except UnavailableError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    with running(lambda: made) as server:
+        yield server
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
     """The command line in a folder. Whatever it starts ends with the test."""
@@ -45,6 +58,6 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that takes a Spark session or a server is marked so, whether it says so or not."""
     for item in items:
-        for name in ("spark", "s3"):
+        for name in ("spark", "s3", "hdfs"):
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(name)

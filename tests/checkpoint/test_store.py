@@ -14,10 +14,12 @@ import pytest
 from scripts.servers import S3
 from tests.checkpoint.memory_store import MemoryStore
 from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.hadoop_store import HadoopStore
 from windowpane.checkpoint.object_store import ObjectStore
 from windowpane.checkpoint.store import Store
 from windowpane.errors import StateError
 from windowpane.remote.access import Access
+from windowpane.remote.hadoop import NO_HADOOP
 
 Given: TypeAlias = Callable[[str], Any]
 """A fixture by its name."""
@@ -27,8 +29,9 @@ STORES: dict[str, Callable[[Path, Given], Store]] = {
     "folder": lambda folder, _given: FolderStore(folder),
     "folder without hard links": lambda folder, _given: FolderStore(folder),
     "s3": lambda folder, given: bucket_store(given("s3"), folder.parent.name),
+    "hdfs": lambda folder, given: HadoopStore(f"{given('hdfs').url}/{folder.parent.name}/state", NO_HADOOP, 2),
 }
-MARKED = ("s3",)
+MARKED = ("s3", "hdfs")
 """Stores whose name is that of the server they need."""
 
 

@@ -20,8 +20,9 @@ _POLL_SECONDS = 0.1
 class Requests:
     """The requests to one pipeline."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, every_seconds: float = 0.0) -> None:
+        """`every_seconds`: how often `take` looks at most, where each look is a request that costs money or time."""
+        self._store, self._every, self._looked = store, every_seconds, 0.0
 
     def forget(self) -> None:
         """Drop a request to the previous run.
@@ -36,6 +37,9 @@ class Requests:
 
     def take(self) -> Request | None:
         """The request that has arrived, once."""
+        if time.monotonic() < self._looked + self._every:
+            return None
+        self._looked = time.monotonic()
         try:
             content = read_object(self._store, REQUEST_FILE, {"request": str})
         except StateError as broken:

@@ -21,6 +21,7 @@ from windowpane.connectors.tables import table_console
 from windowpane.errors import ConfigError
 from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
+from windowpane.remote.objects import scheme_of
 from windowpane.runtime.location import pipeline_store
 from windowpane.runtime.signals import StopSignals, stop_signals
 from windowpane.runtime.status import Board, named
@@ -96,7 +97,7 @@ def _run(
         progress.watch(running.board)
         if running.metrics is not None:
             progress.say(f"metrics: {running.metrics.url}")
-        requests = Requests(running.store)
+        requests = Requests(running.store, every_seconds=1.0 if scheme_of(running.store.address()) else 0.0)
         outcome = supervise(running, requests, asked_to_stop=signals.asked, drain=drain, tick=progress.tick)
     finally:
         progress.close()

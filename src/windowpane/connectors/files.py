@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from windowpane.connectors.hadoop import hadoop_path, session_access
+from pyspark.sql import SparkSession
+
+from windowpane.connectors.hadoop import hadoop_path, renaming_context, session_access
 from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch, SinkSettings
 from windowpane.durable import sync_folder
 from windowpane.errors import SinkError, StateError, gist
@@ -77,7 +79,7 @@ class FileSink(Sink):
         elif is_object_store(self._path) and max(sizes.values(), default=0) <= _COPIED_BYTES:
             _copy_there(session_access(spark), staging, self._path, moves)
         else:
-            self._move_there(files, path_of, folder, staged, moves)
+            _move_there(spark, path_of, folder, staged, moves)
         files.delete(staged, True)
 
     def _target(self, batch: SinkBatch, number: int, name: str) -> str:
@@ -85,12 +87,12 @@ class FileSink(Sink):
         target = f"part-{batch.identity}-{number:05}.{name.partition('.')[2]}"
         return target.replace(".txt", ".json") if batch.side_records and self._format == "json" else target
 
-    def _move_there(self, files: Any, path_of: Any, folder: Any, staged: Any, moves: dict[str, str]) -> None:
-        """For file systems such as HDFS on which renaming does not replace."""
-        for name, target in moves.items():
-            files.delete(path_of(folder, target), False)
-            if not files.rename(path_of(staged, name), path_of(folder, target)):
-                raise SinkError("SINK_WRITE", f"sink `{self.name}` could not rename {name} to {target}")
+
+def _move_there(spark: SparkSession, path_of: Any, folder: Any, staged: Any, moves: dict[str, str]) -> None:
+    """For other file systems of Hadoop. On HDFS, renaming replaces atomically."""
+    context, replacing = renaming_context(spark, folder)
+    for name, target in moves.items():
+        context.rename(path_of(staged, name), path_of(folder, target), replacing)
 
 
 def _copy_there(access: Access, staging: str, folder: str, moves: dict[str, str]) -> None:

@@ -25,3 +25,13 @@ def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = spark._jvm  # noqa: SLF001  # Hadoop's file systems have no Python API
     found = jvm.org.apache.hadoop.fs.Path(path)
     return found, found.getFileSystem(hadoop_settings(spark))
+
+
+def renaming_context(spark: SparkSession, path: Any) -> tuple[Any, Any]:
+    """What renames files in the file system of a path, and the option with which that replaces a file."""
+    context: Any = spark.sparkContext
+    fs = context._jvm.org.apache.hadoop.fs  # noqa: SLF001  # no Python API has these
+    options = getattr(fs, "Options$Rename")
+    replacing = context._gateway.new_array(options, 1)  # noqa: SLF001
+    replacing[0] = options.OVERWRITE
+    return fs.FileContext.getFileContext(path.toUri(), hadoop_settings(spark)), replacing

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.hadoop_store import HadoopStore
 from windowpane.checkpoint.object_store import ObjectStore
 from windowpane.checkpoint.store import Store
-from windowpane.config import PipelineConfig, checkpoint_setting, spark_settings
-from windowpane.errors import ConfigError
-from windowpane.remote.access import NO_ACCESS, Access
-from windowpane.remote.objects import SCHEMES, is_object_store, scheme_of
+from windowpane.config import PipelineConfig, SparkSettings, checkpoint_setting, spark_settings
+from windowpane.remote.access import Access
+from windowpane.remote.hadoop import HadoopAccess
+from windowpane.remote.objects import is_object_store, scheme_of
 
 DEFAULT_CHECKPOINT = "state"
 LOG_FILE = "spark.log"
@@ -22,12 +23,7 @@ def pipeline_store(config: PipelineConfig, access: Access | None = None) -> Stor
     `access`: how object stores are reached, if not by `[spark]`.
     """
     place = config.options.checkpoint or DEFAULT_CHECKPOINT
-    return store_at(place, config.base_dir, access or pipeline_access(config))
-
-
-def pipeline_access(config: PipelineConfig) -> Access:
-    """How object stores are reached, by `[spark]`."""
-    return Access.of_spark(config.spark.spark_config)
+    return store_at(place, config.base_dir, config.spark, access)
 
 
 def prepare_store(config: PipelineConfig) -> None:
@@ -54,19 +50,21 @@ def log_file(config: PipelineConfig) -> Path:
 def store_of_file(path: Path) -> Store:
     """The checkpoint of a pipeline.toml. Nothing else of the file is read, but `[spark]` for an object store."""
     place = checkpoint_setting(path) or DEFAULT_CHECKPOINT
-    access = Access.of_spark(spark_settings(path).spark_config) if scheme_of(place) else NO_ACCESS
-    return store_at(place, path.parent, access)
+    return store_at(place, path.parent, spark_settings(path) if scheme_of(place) else None)
 
 
-def store_at(place: str, base: Path, access: Access = NO_ACCESS) -> Store:
-    """The checkpoint at an address, or in a folder relative to `base`."""
+def store_at(place: str, base: Path, spark: SparkSettings | None = None, access: Access | None = None) -> Store:
+    """The checkpoint at an address, or in a folder. `base`: where relative paths start.
+
+    `spark`: settings by which other machines are reached, if any; `access`: instead of them, for object stores.
+    """
+    config = spark.spark_config if spark is not None else {}
     if not scheme_of(place):
         return FolderStore(base / place)
-    if not is_object_store(place):
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        message = f"a checkpoint at `{scheme_of(place)}://` is not supported"
-        raise ConfigError("BAD_PATH", message, f"give a folder, or one of {known}", key="options.checkpoint")
-    return ObjectStore(place, access)
+    if is_object_store(place):
+        return ObjectStore(place, access or Access.of_spark(config))
+    jars = tuple(jar if "://" in jar else str(base / jar) for jar in spark.jars) if spark is not None else ()
+    return HadoopStore(place, HadoopAccess.of_spark(config, jars))
 
 
 def _folder(config: PipelineConfig) -> Path | None:
