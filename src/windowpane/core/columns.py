@@ -39,6 +39,9 @@ FILE, FILE_TIME, FILE_START = FILE_COLUMNS = ("_file", "_file_time", "_file_star
 that a task reads. NULL for rows that are from no file of the source.
 """
 
+RIGHT = "_right"
+"""bool: the row is of the right side of a join of streams. The columns in which partners agree are `_j0…`."""
+
 WHEN = "_when"
 OPEN = "_open"
 EMIT = "_emit"

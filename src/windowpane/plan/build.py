@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windowpane.config import Options, Stream, Transform
+from windowpane.errors import PlanError
 from windowpane.plan import logical
 from windowpane.plan.context import PlanContext, chained
 from windowpane.plan.eventtime.resolution import resolve_chains
@@ -27,9 +28,10 @@ from windowpane.plan.settings import (
 )
 from windowpane.plan.stages import StageGraph
 from windowpane.plan.staging import PlannedQuery, stages_of
+from windowpane.plan.stream_joins import Conditions, check_stream_join, pushed, split_conditions
 from windowpane.plan.traversal import over_results
 from windowpane.sql import SessionFacts
-from windowpane.sql.query import BoundQuery, StaticJoin, StreamRef
+from windowpane.sql.query import BoundQuery, GroupKey, StaticJoin, StreamJoin, StreamRef
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,17 @@ def plan_query(
     check_max_groups(context)
     check_reinjection(context)
     contexts = chained(context)
+    for each in contexts:
+        check_stream_join(each)
     queries = [_plan_level(contexts[0], resolve_timing(contexts[0]))]
     for each in contexts[1:]:
         queries.append(_plan_outer(each, queries[-1]))
     first, last = queries[0], queries[-1]
-    stages = stages_of([PlannedQuery(each.physical, each.context) for each in queries], session or SessionFacts())
+    try:
+        stages = stages_of([PlannedQuery(each.physical, each.context) for each in queries], session or SessionFacts())
+    except PlanError as error:
+        error.sql = error.sql or bound.text
+        raise
     scan, scan_notes = resolve_scan(stages, streams, session)
     return Plan(
         transform=name,
@@ -187,9 +195,10 @@ class _Builder:
 
     def rows(self) -> PlanNode:
         bound, transform = self.context.bound, self.context.transform
-        node = self.relation()
-        if bound.where is not None:
-            node = logical.LogicalFilter(node, bound.where)
+        node, join = self.relation(), bound.relation.stream_join
+        where = bound.where if join is None else self.conditions(join).where
+        if where is not None:
+            node = logical.LogicalFilter(node, where)
         if transform.dedupe is not None:
             node = logical.LogicalDedupe(node, dedupe_keys(self.context), transform.dedupe.within_us)
         return node
@@ -199,9 +208,11 @@ class _Builder:
         if relation.query is not None:
             return self._timed(logical.LogicalResults(relation.columns))
         sources = [self.source(position, ref) for position, ref in enumerate(self.context.refs())]
-        if relation.branches:
+        if relation.stream_join is not None:
+            node: PlanNode = self.stream_join(relation.stream_join, sources)
+        elif relation.branches:
             branches = zip(sources, relation.branches, strict=True)
-            node: PlanNode = logical.LogicalUnion(
+            node = logical.LogicalUnion(
                 tuple(logical.LogicalBranch(source, branch.projection, branch.where) for source, branch in branches)
             )
         else:
@@ -215,6 +226,21 @@ class _Builder:
 
     def _timed(self, node: PlanNode) -> PlanNode:
         return logical.LogicalEventTime(node, self.timing.mode, self.chains.top) if self.chains.top else node
+
+    def stream_join(self, join: StreamJoin, sources: Sequence[PlanNode]) -> PlanNode:
+        """Both streams, without the rows for which a condition on their side alone does not hold."""
+        conditions = self.conditions(join)
+        branches = tuple(
+            logical.LogicalBranch(source, branch.projection, pushed(branch, own))
+            for source, branch, own in zip(
+                sources, self.context.bound.relation.branches, (conditions.left, conditions.right), strict=True
+            )
+        )
+        on = tuple(GroupKey(f"_on{number}", each.text, each) for number, each in enumerate(conditions.on))
+        return logical.LogicalStreamJoin(branches, join, on)
+
+    def conditions(self, join: StreamJoin) -> Conditions:
+        return split_conditions(join, self.context.bound.where)
 
     def source(self, position: int, ref: StreamRef) -> PlanNode:
         stream = self.context.streams.get(ref.name)

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windowpane.core import columns as c
-from windowpane.plan.logical import LogicalAggregation, LogicalDedupe, LogicalFilter, LogicalRows, LogicalWindow
+from windowpane.plan.logical import (
+    LogicalAggregation,
+    LogicalDedupe,
+    LogicalFilter,
+    LogicalRows,
+    LogicalStreamJoin,
+    LogicalWindow,
+)
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import ColumnUse, InputColumn, PhysicalCall, Role
+from windowpane.plan.stream_joins import key_columns
 from windowpane.plan.traversal import walk
 from windowpane.sql.query import AggregateCall, GroupKey, Window
 
@@ -21,7 +29,8 @@ def input_columns(root: PlanNode) -> tuple[InputColumn, ...]:
     """The columns that the operators of a logical plan read: keys, carried, window, dedupe, calls, WHERE."""
     found = [column for node in walk(root) for column in _columns_of(node)]
     order: tuple[Role, ...] = (
-        "key", "carried", "partition", "when", "open", "emit", "dedupe", "argument", "filter", "where",
+        "join", "key", "carried", "partition", "when", "open", "emit", "dedupe", "argument", "filter", "where", "on",
+        "joined",
     )  # fmt: skip
     calls = {"argument": "call", "filter": "call"}
     ranks: dict[str, int] = {calls.get(role, role): rank for rank, role in enumerate(order)}
@@ -41,6 +50,9 @@ def _columns_of(node: PlanNode) -> Iterator[InputColumn]:
             yield from (InputColumn(column.name, column.expr, "carried") for column in node.carried)
         case LogicalDedupe():
             yield from (InputColumn(key.name, key.expr, "dedupe") for key in node.keys)
+        case LogicalStreamJoin():
+            yield from key_columns(node.join)
+            yield from (InputColumn(condition.name, condition.expr, "on") for condition in node.on)
         case LogicalFilter():
             yield InputColumn(WHERE, node.condition, "where")
 

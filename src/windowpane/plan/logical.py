@@ -10,7 +10,18 @@ from windowpane.plan.eventtime.timing import TimeMode
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import SideRoute, describe_output
 from windowpane.plan.result_steps import step_name, step_properties
-from windowpane.sql.query import AggregateCall, Column, Emit, Expr, Generator, GroupKey, Output, StaticJoin, Window
+from windowpane.sql.query import (
+    AggregateCall,
+    Column,
+    Emit,
+    Expr,
+    Generator,
+    GroupKey,
+    Output,
+    StaticJoin,
+    StreamJoin,
+    Window,
+)
 from windowpane.sql.result_steps import ResultStep
 from windowpane.time import format_duration
 
@@ -89,6 +100,18 @@ class LogicalBranch(UnaryNode):
 @dataclass(frozen=True)
 class LogicalUnion(UnionNode):
     """UNION ALL of streams."""
+
+
+@dataclass(frozen=True)
+class LogicalStreamJoin(UnionNode):
+    """A join of the two streams that are its branches. `on`: what is evaluated over pairs."""
+
+    join: StreamJoin
+    on: tuple[GroupKey, ...]
+
+    def properties(self) -> Properties:
+        keys = tuple(f"{left.text} = {right.text}" for left, right in self.join.equalities)
+        return shown(kind=self.join.kind, keys=keys, on=tuple(condition.expr.text for condition in self.on))
 
 
 @dataclass(frozen=True)

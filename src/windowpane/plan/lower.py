@@ -13,7 +13,8 @@ from windowpane.plan.eventtime.timing import Timing
 from windowpane.plan.guard import branch_error, result_error, row_error
 from windowpane.plan.inputs import WHERE, column_use, input_columns, partition_names, physical_call
 from windowpane.plan.node import PlanNode, UnaryNode
-from windowpane.plan.node_fields import Aggregation, WindowPlan
+from windowpane.plan.node_fields import Aggregation, ColumnUse, JoinFields, WindowPlan
+from windowpane.plan.stream_joins import split_columns
 from windowpane.sql.query import Expr, GroupKey, Relation
 from windowpane.sql.result_steps import ResultStep, segments
 
@@ -35,6 +36,7 @@ class _Clauses:
     window: logical.LogicalWindow | None
     rows: logical.LogicalRows | None
     dedupe: logical.LogicalDedupe | None
+    where: logical.LogicalFilter | None
     source: PlanNode
     """Everything below WHERE."""
 
@@ -51,7 +53,7 @@ class _Clauses:
         window, node = _part(node, logical.LogicalWindow)
         rows, node = _part(node, logical.LogicalRows)
         dedupe, node = _part(node, logical.LogicalDedupe)
-        _, source = _part(node, logical.LogicalFilter)
+        where, source = _part(node, logical.LogicalFilter)
         return cls(
             projection,
             steps=tuple(steps),
@@ -59,6 +61,7 @@ class _Clauses:
             window=window,
             rows=rows,
             dedupe=dedupe,
+            where=where,
             source=source,
         )
 
@@ -67,6 +70,11 @@ class _Clauses:
         """What a query without aggregates keeps of each row."""
         kept = self.rows or self.window
         return kept.carried if kept else ()
+
+    @property
+    def stream_join(self) -> logical.LogicalStreamJoin | None:
+        _, node = _part(self.source, logical.LogicalEventTime)
+        return node if isinstance(node, logical.LogicalStreamJoin) else None
 
     @property
     def spec(self) -> WindowSpec | None:
@@ -101,9 +109,19 @@ class _Lowering:
         carried = tuple(column_use(column) for column in self.clauses.carried)
         if self.clauses.window is None:
             return physical.PhysicalRows(self.released(), carried)
-        window = physical.PhysicalWindow(self.released(), self.window(self.clauses.window), carried)
+        window = self.keeping(self.window(self.clauses.window), carried)
         aggregation = self.clauses.aggregation
         return window if aggregation is None else physical.PhysicalAggregation(window, _aggregation(aggregation))
+
+    def keeping(self, window: WindowPlan, carried: tuple[ColumnUse, ...]) -> PlanNode:
+        """Rows in their windows: those of the stream, or joined ones."""
+        join = self.clauses.stream_join
+        if join is None:
+            return physical.PhysicalWindow(self.released(), window, carried)
+        _, computed = split_columns(input_columns(self.root), join.join, self.relation)
+        where = WHERE if self.clauses.where is not None else None
+        fields = JoinFields(join.join, tuple(condition.name for condition in join.on), where, computed)
+        return physical.PhysicalStreamJoin(self.released(), window, fields, carried)
 
     def window(self, node: logical.LogicalWindow) -> WindowPlan:
         window = node.window
@@ -163,7 +181,9 @@ class _Lowering:
         return tuple(name for name, waits in waiting.items() if waits)
 
     def project(self, child: PlanNode) -> PlanNode:
-        columns = input_columns(self.root)
+        columns, join = input_columns(self.root), self.clauses.stream_join
+        if join is not None:
+            columns, _ = split_columns(columns, join.join, self.relation)
         where = WHERE if any(column.role == "where" for column in columns) else None
         original = any(route.include_original or route.target == "reinject" for route in self.root.routes)
         return physical.PhysicalProject(child, columns, where, row_error(columns, self.relation.columns), original)
@@ -181,7 +201,7 @@ class _Lowering:
                 return physical.PhysicalStaticJoin(self.source(node.child), node.join)
             case logical.LogicalGenerate():
                 return physical.PhysicalGenerate(self.source(node.child), node.generator, self.relation.columns)
-            case logical.LogicalUnion():
+            case logical.LogicalUnion() | logical.LogicalStreamJoin():
                 return physical.PhysicalUnion(tuple(self.source(branch) for branch in node.branches))
             case logical.LogicalBranch():
                 return self.branch(node)

@@ -10,11 +10,24 @@ from windowpane.outcomes import SideKind
 from windowpane.plan.describe import describe_emit
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import Properties, shown
-from windowpane.sql.query import Emit, Expr, Output
+from windowpane.sql import rename_columns
+from windowpane.sql.query import Emit, Expr, Output, StreamJoin
 from windowpane.time import format_duration
 
 Role: TypeAlias = Literal[
-    "key", "carried", "partition", "dedupe", "argument", "filter", "when", "open", "emit", "where"
+    "join",
+    "key",
+    "carried",
+    "partition",
+    "dedupe",
+    "argument",
+    "filter",
+    "when",
+    "open",
+    "emit",
+    "where",
+    "on",
+    "joined",
 ]
 
 
@@ -104,6 +117,37 @@ class Aggregation:
             keys=labels(self.keys), calls=tuple(call.describe() for call in self.calls),
             emit=describe_emit(self.emit), max_groups=self.max_groups,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JoinFields:
+    """A join of streams over columns that cross. `computed` are columns over both sides, made for joined rows."""
+
+    join: StreamJoin
+    on: tuple[str, ...]
+    """Columns with what ON asks for beside equal keys: they cross, or are computed."""
+    where: str | None
+    """The column that says whether WHERE keeps a joined row."""
+    computed: tuple[InputColumn, ...]
+
+    def renamed(self, names: dict[str, str]) -> JoinFields:
+        """The same with its columns renamed."""
+        computed = tuple(
+            replace(
+                column,
+                expr=rename_columns(column.expr, names),
+                under=rename_columns(column.under, names) if column.under else None,
+            )
+            for column in self.computed
+        )
+        on = tuple(names.get(name, name) for name in self.on)
+        return replace(self, on=on, where=names.get(self.where, self.where) if self.where else None, computed=computed)
+
+    def properties(self) -> Properties:
+        keys = tuple(f"{left.text} = {right.text} AS {name}"
+                     for name, (left, right) in zip(self.join.keys, self.join.equalities, strict=True))  # fmt: skip
+        computed = tuple(column.describe() for column in self.computed)
+        return shown(kind=self.join.kind, keys=keys, on=self.on, where=self.where, computed=computed)
 
 
 @dataclass(frozen=True)

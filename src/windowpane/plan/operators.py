@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -11,13 +11,16 @@ from windowpane.core.aggregation import Aggregator, Call
 from windowpane.core.emission import EmitPolicy
 from windowpane.core.graph import Graph, Input, Node
 from windowpane.core.operators.aggregation import Aggregation, PlainRows, RowEmission
+from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.chained import ResultIntake, ResultsAsRows
 from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.group_quota import RequestGroups
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
+from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.core.operators.time_order import TimeOrder
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
+from windowpane.core.operators.window_join import FoldJoined, JoinedRows, WindowJoin
 from windowpane.core.operators.window_kinds import (
     QuotaOperators,
     WindowSettings,
@@ -26,9 +29,20 @@ from windowpane.core.operators.window_kinds import (
     row_operator,
 )
 from windowpane.core.routing import Route
+from windowpane.core.windows import AlignedSpec
+from windowpane.errors import InternalError
 from windowpane.plan.node_fields import PhysicalCall, WindowPlan
 from windowpane.plan.placement import Placement
-from windowpane.plan.stages import ChainStage, DedupeStage, InputStage, Stage, StageGraph, TimeStage, WindowStage
+from windowpane.plan.stages import (
+    ChainStage,
+    DedupeStage,
+    InputStage,
+    JoinStage,
+    Stage,
+    StageGraph,
+    TimeStage,
+    WindowStage,
+)
 from windowpane.sql.query import Emit
 
 
@@ -81,6 +95,8 @@ class _Building:
                 by = [use.name for use in stage.compared]
                 dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys)
                 self.last[stage.name] = self.append(stage, [dedupe], self.last[stage.inputs[0]])
+            case JoinStage():
+                self.last[stage.name] = self.append(stage, [self.join(stage)], self.last[stage.inputs[0]])
             case WindowStage():
                 self.last[stage.name] = self.add_window(stage)
 
@@ -89,7 +105,8 @@ class _Building:
         intake, *gate = self.intake(stage)
         windows = self.windows_over(stage.name)
         layouts = [each.layout for each in self.stages.windows[:1]]
-        first = next((each.dedupe for each in layouts if each.dedupe), layouts[0].window) if layouts else Placement()
+        early = [each.join or each.dedupe for each in layouts if each.join or each.dedupe]
+        first = (early or [layouts[0].window])[0] if layouts else Placement()
         source = self.append(stage, [intake], self.last[stage.inputs[0]], step=0)
         source = self.append(stage, gate, source, step=0 if self.feedback else 1, to=first)
         for window in windows:
@@ -117,6 +134,8 @@ class _Building:
     def add_window(self, stage: WindowStage) -> str:
         """The operators of a window that do not run before the watermark."""
         source, layout = self.last[stage.inputs[0]], stage.layout
+        if isinstance(self.stages.by_name[stage.inputs[0]], JoinStage):
+            return self.add_joined(stage, source)
         over_time = isinstance(self.stages.by_name[stage.inputs[0]], TimeStage)
         if layout.quota:
             return self.add_quota(stage, source, over_time=over_time)
@@ -129,6 +148,32 @@ class _Building:
         return self.append(
             stage, [*ordering, *operators[len(folding) :]], source, step=self.steps[source] + 1, to=layout.window
         )
+
+    def join(self, stage: JoinStage) -> WindowJoin:
+        settings = AlignedPlan(_aligned(stage.window), stage.plan.keys, stage.window.allowed_lateness_us)
+        joined = WindowJoin(settings, stage.plan).output_schema(self.schema_below(stage))
+        above = [each for each in self.windows_over(stage.name) if each.aggregation is not None]
+        in_order = not above or any(self.aggregator(each, joined).is_ordered for each in above)
+        return WindowJoin(settings, replace(stage.plan, in_order=in_order))
+
+    def add_joined(self, stage: WindowStage, source: str) -> str:
+        """Joined rows are emitted, or folded where they are and merged where their groups are."""
+        if stage.aggregation is None:
+            return self.append(stage, [JoinedRows()], source)
+        assert stage.window is not None
+        joined = self.joined_schema(stage)
+        aggregator = self.aggregator(stage, joined)
+        source = self.append(stage, [FoldJoined(aggregator)], source)
+        plan = AlignedPlan(_aligned(stage.window), stage.keys, stage.window.allowed_lateness_us, per_window=True)
+        merging = MergeAggregation(plan, aggregator, EmitPolicy())
+        step = self.steps[source] + (stage.layout.join is not None)
+        return self.append(stage, [merging], source, step=step, to=stage.layout.window)
+
+    def joined_schema(self, stage: WindowStage) -> pa.Schema:
+        """Schema of the rows that a join gives."""
+        join = self.stages.by_name[stage.inputs[0]]
+        assert isinstance(join, JoinStage)
+        return self.join(join).output_schema(self.schema_below(join))
 
     def add_quota(self, stage: WindowStage, source: str, *, over_time: bool) -> str:
         """Groups are requested where the rows are, counted at the next step, and aggregated at the one after."""
@@ -208,10 +253,11 @@ class _Building:
         assert stage.window is not None
         return quota_operators(self.settings(stage, stage.window), self.aggregator(stage))
 
-    def aggregator(self, stage: WindowStage) -> Aggregator:
+    def aggregator(self, stage: WindowStage, rows: pa.Schema | None = None) -> Aggregator:
+        """`rows`: schema of what is aggregated, if that is not the rows of an input."""
         assert stage.aggregation is not None
         calls = [_call(call) for call in stage.aggregation.calls]
-        return Aggregator(calls, [key.name for key in stage.keys], self.schema_below(stage))
+        return Aggregator(calls, [key.name for key in stage.keys], rows or self.schema_below(stage))
 
     def schema_below(self, stage: Stage) -> pa.Schema:
         """Schema of the rows of the input that a stage takes them from, through the stages between."""
@@ -231,6 +277,12 @@ class _Building:
             conditional=window.when is not None,
             broadcast=self.sharded and stage.layout.window.broadcast,
         )
+
+
+def _aligned(window: WindowPlan) -> AlignedSpec:
+    if not isinstance(window.spec, AlignedSpec):
+        raise InternalError("PLAN_SHAPE", f"{window.spec} does not join streams")
+    return window.spec
 
 
 def _call(call: PhysicalCall) -> Call:

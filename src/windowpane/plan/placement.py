@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
+from windowpane.sql.query import StreamJoin
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,22 @@ class Layout:
     """Where dedupe compares rows, if that is not where the window is."""
     quota: bool = False
     """The groups of each window are counted in a stage in front of the window."""
+    join: Placement | None = None
+    """Where rows of two streams are joined, if that is not where joined rows are aggregated."""
 
     @property
     def is_spread(self) -> bool:
         """Rows are shuffled more than once."""
-        return self.quota or self.dedupe is not None
+        return self.quota or self.dedupe is not None or self.join is not None
 
     def describe(self) -> str:
         """For EXPLAIN: one shuffle, or all of them in the order in which rows pass them."""
         if not self.is_spread:
             return self.window.describe()
         dedupe = () if self.dedupe is None else (f"{self.dedupe.describe()} to dedupe",)
+        join = () if self.join is None else (f"{self.join.describe()} to join",)
         quota = ("groups by window to count them",) if self.quota else ()
-        return ", then ".join((*dedupe, *quota, self.window.describe()))
+        return ", then ".join((*join, *dedupe, *quota, self.window.describe()))
 
 
 def place(window: WindowPlan | None, aggregation: Aggregation | None, dedupe: tuple[ColumnUse, ...]) -> Layout:
@@ -70,6 +74,24 @@ def place_together(window: WindowPlan | None, aggregation: Aggregation | None, d
     if window is not None and dedupe:
         return Layout(_shared_with_dedupe(dedupe, window, aggregation))
     return Layout(_of_window(window, aggregation))
+
+
+def place_joined(join: StreamJoin, aggregation: Aggregation | None, *, local: bool) -> Layout:
+    """Rows are joined where their keys say. `local`: the groups of joined rows have all their rows there."""
+    by_key = _by_join_keys(join)
+    keys = aggregation.keys if aggregation else ()
+    if local:
+        return Layout(by_key)
+    return Layout(_by(keys) if keys else Placement(why_one="there are no groups"), join=by_key)
+
+
+def place_joined_together(join: StreamJoin, aggregation: Aggregation | None) -> Layout:
+    """The layout of a join with one shuffle."""
+    return Layout(Placement(why_one="joined rows of all keys are grouped") if aggregation else _by_join_keys(join))
+
+
+def _by_join_keys(join: StreamJoin) -> Placement:
+    return Placement(join.keys, labels=tuple(f"{left.text} = {right.text}" for left, right in join.equalities))
 
 
 def _of_window(window: WindowPlan | None, aggregation: Aggregation | None) -> Placement:

@@ -81,6 +81,8 @@ def _dedupe_key(context: PlanContext, position: int, name: str) -> GroupKey:
 
 def may_lack_partner(relation: Relation) -> bool:
     """Whether rows can be unmatched: an inner or semi join drops rows that find no partner."""
+    if relation.stream_join is not None and relation.stream_join.kind != "full":
+        return True
     return any(not join.text.startswith(("LEFT JOIN", "LEFT ANTI", "ANTI")) for join in relation.tables)
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from windowpane.core import columns as c
+from windowpane.core.joining import JoinPlan
 from windowpane.core.side import Key
 from windowpane.errors import InternalError
 from windowpane.evaluation.result_rows import ResultRows
@@ -122,6 +123,21 @@ class DedupeStage(Stage):
 
 
 @dataclass(frozen=True)
+class JoinStage(Stage):
+    """Joins the rows of two streams within windows."""
+
+    window: WindowPlan
+    plan: JoinPlan
+    session: SessionFacts
+    """Settings of the session that columns over both sides depend on."""
+
+    def holds_in(self, session: SessionFacts) -> bool:
+        """Whether workers compute these columns as Spark does in this session."""
+        same = (session.utc or not self.session.utc) and (session.ansi or not self.session.ansi)
+        return same or (self.plan.on is None and self.plan.after is None)
+
+
+@dataclass(frozen=True)
 class WindowStage(Stage):
     """Rows to windows, and to the results of their groups. Without a window, each released row is a result."""
 
@@ -188,7 +204,9 @@ class OutputStage(Stage):
         return any(route.target == "reinject" for route in self.routes)
 
 
-AnyStage: TypeAlias = InputStage | TimeStage | ChainStage | DedupeStage | WindowStage | ResultStage | OutputStage
+AnyStage: TypeAlias = (
+    InputStage | TimeStage | ChainStage | DedupeStage | JoinStage | WindowStage | ResultStage | OutputStage
+)
 Kind = TypeVar("Kind", bound=Stage)
 
 

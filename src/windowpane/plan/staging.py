@@ -13,20 +13,23 @@ from windowpane.plan import physical
 from windowpane.plan.chaining import ChainCompiler, place_chain, same_columns
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.steps import TimeStep, time_source
+from windowpane.plan.join_staging import join_plan
 from windowpane.plan.node import PlanNode
-from windowpane.plan.node_fields import Aggregation, ColumnUse, WindowPlan
-from windowpane.plan.placement import place, place_together
+from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, JoinFields, WindowPlan
+from windowpane.plan.placement import Layout, place, place_joined, place_joined_together, place_together
 from windowpane.plan.stages import (
     AnyStage,
     ChainStage,
     DedupeStage,
     InputStage,
+    JoinStage,
     OutputStage,
     ResultStage,
     StageGraph,
     TimeStage,
     WindowStage,
 )
+from windowpane.plan.stream_joins import grouped_by_keys
 from windowpane.plan.traversal import walk
 from windowpane.sql import SessionFacts
 from windowpane.sql.result_steps import ResultStep
@@ -81,6 +84,7 @@ class _Windowed:
     carried: tuple[ColumnUse, ...] = ()
     fused: bool = False
     pane: str | None = None
+    join: JoinFields | None = None
 
     @property
     def groups(self) -> tuple[ColumnUse, ...]:
@@ -170,23 +174,54 @@ class _Staging:
                     slack_us=found.slack_us,
                 )
             )
+        texts = {column.name: column.expr.text for column in project.columns}
+        below = self.name("dedupe" if dedupe else "time")
+        if found.join is not None and found.window is not None:
+            self.stages.append(self.join(found, found.join, found.window, project.columns))
+            texts |= {column.name: column.expr.text for column in found.join.computed}
+            below = self.name("join")
         limited = found.aggregation is not None and found.aggregation.max_groups is not None
         self.stages.append(
             WindowStage(
                 self.name("window"),
-                (self.name("dedupe" if dedupe else "time"),),
+                (below,),
                 keys=found.keys,
                 window=found.window,
                 aggregation=found.aggregation,
                 fused=found.fused,
                 per_window=found.pane is None,
                 admits=limited or dedupe is not None,
-                layout=place(found.window, found.aggregation, compared),
-                together=place_together(found.window, found.aggregation, compared),
+                layout=self.layout(found, compared, texts),
+                together=self.together(found, compared),
                 account=self.account,
             )
         )
-        return {column.name: column.expr.text for column in project.columns}
+        return texts
+
+    def layout(self, found: _Windowed, compared: tuple[ColumnUse, ...], texts: dict[str, str]) -> Layout:
+        if found.join is None:
+            return place(found.window, found.aggregation, compared)
+        join = found.join.join
+        local = found.aggregation is None or grouped_by_keys(join, [texts[use.column] for use in found.groups])
+        return place_joined(join, found.aggregation, local=local)
+
+    def together(self, found: _Windowed, compared: tuple[ColumnUse, ...]) -> Layout:
+        if found.join is None:
+            return place_together(found.window, found.aggregation, compared)
+        return place_joined_together(found.join.join, found.aggregation)
+
+    def join(
+        self, found: _Windowed, fields: JoinFields, window: WindowPlan, columns: tuple[InputColumn, ...]
+    ) -> JoinStage:
+        plan = join_plan(fields, columns, found.aliases(()), self.session)
+        return JoinStage(
+            self.name("join"),
+            (self.name("time"),),
+            window=window,
+            plan=plan,
+            session=self.session,
+            account=self.account,
+        )
 
     def rows(self, node: PlanNode, aliases: dict[str, str], keys: tuple[Key, ...]) -> physical.PhysicalProject:
         """The stages below dedupe and window: input and time."""
@@ -226,6 +261,7 @@ class _Staging:
 
     def input(self, project: physical.PhysicalProject, aliases: dict[str, str]) -> InputStage:
         nodes = list(walk(project.child))
+        crossing = {column.name for column in project.columns}
         chains = [node.steps for node in nodes if isinstance(node, physical.PhysicalEventTime)]
         sources = tuple(dict.fromkeys(time_source(step) for steps in chains for step in steps))
         return InputStage(
@@ -238,7 +274,7 @@ class _Staging:
             columns=project.columns,
             where=project.where,
             original=project.original,
-            aliases=tuple(aliases.items()),
+            aliases=tuple((name, column) for name, column in aliases.items() if column in crossing),
             timed=bool(chains),
             time_sources=sources or ("processing_time",),
             clock_fallback=len(sources) == 2 and all(_falls_back(steps) for steps in chains),
@@ -280,6 +316,10 @@ def _windowed(node: PlanNode) -> _Windowed:
             return _Windowed(node.child, node.window, node.aggregation, fused=True, pane=node.pane)
         case physical.PhysicalAggregation(child=physical.PhysicalWindow() as below):
             return _Windowed(below.child, below.window, node.aggregation, below.carried)
+        case physical.PhysicalAggregation(child=physical.PhysicalStreamJoin() as below):
+            return _Windowed(below.child, below.window, node.aggregation, below.carried, join=below.join)
+        case physical.PhysicalStreamJoin():
+            return _Windowed(node.child, node.window, carried=node.carried, join=node.join)
         case physical.PhysicalWindow():
             return _Windowed(node.child, node.window, carried=node.carried)
         case physical.PhysicalRows():

@@ -22,6 +22,7 @@ def summarize(plan: Plan) -> dict[str, str]:
         "reads": _reads(plan),
         "time": _time(plan),
         "watermark": _watermark(plan),
+        "joins": _joins(plan.query),
         "keeps": f"rows where {source.where.text}" if source.where else "",
         "dedupes": _dedupes(plan),
         "window": _window(source),
@@ -79,6 +80,15 @@ def _watermark(plan: Plan) -> str:
     if timing.idle_timeout_us is not None:
         parts.append(f"a partition silent for {format_duration(timing.idle_timeout_us)} does not hold it back")
     return ", ".join(parts)
+
+
+def _joins(query: BoundQuery) -> str:
+    join = query.relation.stream_join
+    if join is None:
+        return ""
+    equalities = [f"{left.text} = {right.text}" for left, right in join.equalities]
+    on = " and ".join([*equalities, *(condition.text for condition in join.conditions)])
+    return f"rows of the same window where {on} ({join.kind} join)"
 
 
 def _dedupes(plan: Plan) -> str:

@@ -15,7 +15,7 @@ from windowpane.errors import PlanError
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
-from windowpane.plan.stages import ChainStage
+from windowpane.plan.stages import ChainStage, JoinStage
 from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
@@ -79,6 +79,7 @@ def build_dataflow(
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     facts = SessionFacts.of(settings)
     _check_chains(plan, facts)
+    _check_joins(plan, facts)
     fits = plan.scan is not None and plan.scan.holds_in(facts)
     if plan.scan is not None and fits and sources.scanned is not None and feedback:
         scan = worker_scan(plan.scan, access)
@@ -115,6 +116,15 @@ def _check_chains(plan: Plan, session: SessionFacts) -> None:
         raise PlanError(
             "CHAIN_SESSION", "what is computed between two windows depends on the session's time zone or ANSI mode",
             "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true, or compute it elsewhere",
+        )  # fmt: skip
+
+
+def _check_joins(plan: Plan, session: SessionFacts) -> None:
+    """Workers compute what is over both sides of a join, as Spark does in UTC and ANSI mode."""
+    if not all(stage.holds_in(session) for stage in plan.stages.of(JoinStage)):
+        raise PlanError(
+            "JOIN_EXPRESSION", "what is over both sides of a join depends on the session's time zone or ANSI mode",
+            "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true",
         )  # fmt: skip
 
 

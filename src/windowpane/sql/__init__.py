@@ -2,7 +2,15 @@
 
 from windowpane.sql.binding.bind import bind
 from windowpane.sql.guards import error_guard
-from windowpane.sql.scalar import conjuncts, expression_problem, rename_columns, replace_calls
+from windowpane.sql.scalar import (
+    all_of,
+    conjuncts,
+    expression_problem,
+    rename_columns,
+    replace_calls,
+    split_conjunction,
+    substitute_columns,
+)
 from windowpane.sql.schema import Catalog, Schema, columns_of, parse_schema, with_record_columns
 from windowpane.sql.syntax.parse import parse
 from windowpane.sql.syntax.statement import SelectStmt
@@ -14,6 +22,7 @@ __all__ = [
     "SelectStmt",
     "SessionFacts",
     "Translated",
+    "all_of",
     "bind",
     "columns_of",
     "conjuncts",
@@ -23,6 +32,8 @@ __all__ = [
     "parse_schema",
     "rename_columns",
     "replace_calls",
+    "split_conjunction",
+    "substitute_columns",
     "to_duckdb",
     "translate_expression",
     "with_record_columns",

@@ -93,9 +93,35 @@ class UnionBranch:
     where: Expr | None = None
 
 
+JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True)
+class StreamJoin:
+    """A join of two streams, which are the branches of the relation: rows of both under one another, then paired.
+
+    Each branch has the columns of both sides, those of the other one as NULL, and the columns RIGHT and `keys`.
+    Expressions are over the relation's columns.
+    """
+
+    kind: JoinKind
+    keys: tuple[str, ...]
+    """Columns of the relation that have equal values in partners. NULL equals nothing."""
+    equalities: tuple[tuple[Expr, Expr], ...]
+    """What the keys are on the left and on the right side."""
+    conditions: tuple[Expr, ...]
+    """What ON asks for beside the equalities."""
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    """Columns of each side. Those of USING are in neither, because both sides have them."""
+    text: str
+    """The join clause in canonical Spark SQL."""
+    span: Span | None = field(default=None, compare=False)
+
+
 @dataclass(frozen=True)
 class Relation:
-    """FROM: one stream or a UNION ALL of streams, with static joins. `columns` is what the query can name.
+    """FROM: one stream, a UNION ALL of streams or a join of two, with static joins. `columns`: what the query can name.
 
     `renamed` lists (name, alias, column) for columns whose bare `name` differs from their own: two sides of a join
     share a name, or the columns of one side are known to Spark only. All other columns keep their names.
@@ -108,6 +134,7 @@ class Relation:
     branches: tuple[UnionBranch, ...] = ()
     alias: str = ""
     renamed: tuple[tuple[str, str, str], ...] = ()
+    stream_join: StreamJoin | None = None
     query: BoundQuery | None = None
     """The windowed query whose results are the rows; `streams` are those that it reads."""
 

@@ -123,6 +123,24 @@ def substitute_columns(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return replace(expr, text=text, columns=tuple(dict.fromkeys(columns)))
 
 
+def split_conjunction(condition: Expr) -> list[Expr]:
+    """The conditions that AND joins.
+
+    >>> [each.text for each in split_conjunction(Expr("a > 1 AND (b OR c)", "BOOLEAN", ("a", "b", "c")))]
+    ['a > 1', 'b OR c']
+    """
+    tree = read_expression(condition.text).unnest()
+    if not isinstance(tree, exp.And):
+        return [condition]
+    mark_variables(tree)
+    found = []
+    for part in tree.flatten():
+        names = {column_name(node) for node in part.walk()}
+        columns = tuple(name for name in condition.columns if name in names)
+        found += split_conjunction(Expr(render(part.unnest()), "BOOLEAN", columns, condition.span))
+    return found
+
+
 def all_of(conditions: Sequence[Expr]) -> Expr | None:
     """The condition that holds where all of them do; None for no condition.
 

@@ -50,7 +50,7 @@ def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
 def _field_chains(context: PlanContext, field: str) -> TimeChains:
     """`event_time_field` names a column of the stream; with a union one of the union, else of each of its streams."""
     relation = context.bound.relation
-    column = find_column(relation.columns, field) if relation.branches else None
+    column = find_column(relation.columns, field) if relation.branches and not relation.stream_join else None
     if column:
         return TimeChains(top=_with_fallbacks(_field_step(context, column), relation.columns, None))
     return TimeChains(per_stream=tuple(_field_chain(context, ref, field) for ref in context.refs()))

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import ColumnUse, InputColumn, PhysicalCall
-from windowpane.plan.physical import PhysicalAggregation, PhysicalDedupe, PhysicalProject, PhysicalRows, PhysicalWindow
+from windowpane.plan.physical import (
+    PhysicalAggregation,
+    PhysicalDedupe,
+    PhysicalProject,
+    PhysicalRows,
+    PhysicalStreamJoin,
+    PhysicalWindow,
+)
 from windowpane.plan.traversal import find, rewrite
 
 
@@ -49,6 +56,9 @@ def _renamed(node: PlanNode, names: dict[str, str]) -> PlanNode:
             return replace(node, columns=columns, where=names.get(node.where, node.where) if node.where else None)
         case PhysicalWindow():
             return replace(node, window=node.window.renamed(names), carried=_uses(node.carried, names))
+        case PhysicalStreamJoin():
+            window, join = node.window.renamed(names), node.join.renamed(names)
+            return replace(node, window=window, join=join, carried=_uses(node.carried, names))
         case PhysicalRows():
             return replace(node, carried=_uses(node.carried, names))
         case PhysicalDedupe():

@@ -8,6 +8,7 @@ from windowpane.plan.physical.results import (
     PhysicalSideOutput,
     PhysicalSink,
     PhysicalStreamingAggregation,
+    PhysicalStreamJoin,
     PhysicalWindow,
 )
 from windowpane.plan.physical.rows import (
@@ -48,6 +49,7 @@ __all__ = [
     "PhysicalSideOutput",
     "PhysicalSink",
     "PhysicalStaticJoin",
+    "PhysicalStreamJoin",
     "PhysicalStreamingAggregation",
     "PhysicalUnion",
     "PhysicalWatermark",

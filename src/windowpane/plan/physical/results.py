@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from windowpane.plan.node import Properties, UnaryNode, shown
-from windowpane.plan.node_fields import Aggregation, ColumnUse, SideRoute, WindowPlan, describe_output, labels
+from windowpane.plan.node_fields import (
+    Aggregation,
+    ColumnUse,
+    JoinFields,
+    SideRoute,
+    WindowPlan,
+    describe_output,
+    labels,
+)
 from windowpane.plan.result_steps import step_name, step_properties
 from windowpane.sql.query import Expr, Output
 from windowpane.sql.result_steps import ResultStep
@@ -24,6 +32,22 @@ class PhysicalWindow(UnaryNode):
 
     def properties(self) -> Properties:
         return self.window.properties() | shown(carried=labels(self.carried))
+
+
+@dataclass(frozen=True)
+class PhysicalStreamJoin(UnaryNode):
+    """Joins the rows of two streams. `carried`: what a query without aggregates emits of a joined row."""
+
+    window: WindowPlan
+    join: JoinFields
+    carried: tuple[ColumnUse, ...]
+
+    @property
+    def name(self) -> str:
+        return "PhysicalWindowJoin"
+
+    def properties(self) -> Properties:
+        return self.window.properties() | self.join.properties() | shown(carried=labels(self.carried))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,9 @@ def _condition(shown: Shown, clause: str) -> str:
 def _from(relation: Relation) -> str:
     if relation.query is not None:
         return f"({relation.query.canonical})" + (f" AS {quoted(relation.alias)}" if relation.alias else "")
-    if relation.branches:
+    if relation.stream_join is not None:
+        base = relation.stream_join.text
+    elif relation.branches:
         inner = " UNION ALL ".join(_branch(branch) for branch in relation.branches)
         base = f"({inner})" + (f" AS {quoted(relation.alias)}" if relation.alias else "")
     else:

@@ -13,6 +13,7 @@ from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.projections import ProjectionBinder
 from windowpane.sql.binding.result_names import ResultNames, first_aggregate
 from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
+from windowpane.sql.binding.stream_join import bind_stream_join
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.binding.union import MergedQuery, bind_union
 from windowpane.sql.builtins import refuse_unknown_functions
@@ -45,6 +46,7 @@ class BoundRelation:
     """The clause of a merged subquery."""
 
 
+RESULTS_JOINED = "the results of a windowed query cannot be joined"
 BindQuery = Callable[[SelectStmt], BoundQuery]
 
 
@@ -60,8 +62,7 @@ class RelationBinder:
         base = self._base(stmt)
         if stmt.joins and base.relation.query is not None:
             hint = "join inside the subquery, or write the results to a sink and join there"
-            message = "the results of a windowed query cannot be joined"
-            raise stmt.source.error("UNSUPPORTED_JOIN", message, hint, at=stmt.joins[0])
+            raise stmt.source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, hint, at=stmt.joins[0])
         for join in stmt.joins:
             if isinstance(join.this, (exp.Unnest, exp.Lateral)):
                 base = self._generated(stmt.source, read_join(stmt.source, join), base)
@@ -73,7 +74,7 @@ class RelationBinder:
         return base if selected is None else self._generated(stmt.source, selected, base, selected=True)
 
     def _base(self, stmt: SelectStmt) -> BoundRelation:
-        query, alias = stmt.queries.get(stmt.from_.name.lower()), _alias(stmt)
+        query, alias = stmt.queries.get(stmt.from_.name.lower()), _alias(stmt.from_)
         if query is None:
             stream = bind_stream(stmt.source, stmt.from_, self.catalog)
             return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
@@ -128,11 +129,28 @@ class RelationBinder:
         joined = replace(relation, joins=(*relation.joins, generator), columns=(*relation.columns, *generator.columns))
         return replace(base, relation=joined, scope=Scope(source, (*base.scope.sources, side)))
 
+    def _other_stream(self, stmt: SelectStmt, join: exp.Join) -> BoundRelation | None:
+        """The right side of a join of streams: a stream, or a subquery over one. None for a static table."""
+        name = join.this.name
+        query = stmt.queries.get(name.lower())
+        if query is None:
+            if lookup(name, self.catalog.tables) is not None or lookup(name, self.catalog.streams) is None:
+                return None
+            stream = bind_stream(stmt.source, join.this, self.catalog)
+            return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
+        if isinstance(query, UnionStmt) or query.window is not None:
+            message = "a UNION ALL cannot be joined" if isinstance(query, UnionStmt) else RESULTS_JOINED
+            raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, "join a stream or a static table", at=join)
+        return _renamed(stmt.source, _alias(join.this), self.merged(query))
+
     def _joined(self, stmt: SelectStmt, join: exp.Join, base: BoundRelation) -> BoundRelation:
         source, scope, relation = stmt.source, base.scope, base.relation
-        if join.this.name.lower() in stmt.queries:
-            hint = "join a table of the configuration"
-            raise source.error("UNSUPPORTED_SUBQUERY", "a subquery cannot be joined", hint, at=join)
+        other = self._other_stream(stmt, join)
+        if other is not None:
+            return bind_stream_join(source, join, base, other)
+        if relation.stream_join is not None:
+            hint = "join the table to its stream in a subquery: FROM (SELECT … FROM stream JOIN table …) AS s"
+            raise source.error("UNSUPPORTED_JOIN", "a join of streams cannot be joined again", hint, at=join)
         taken = [known.alias for known in (*scope.sources, *base.leaves)]
         table = _bind_table(source, join, self.catalog, taken)
         using = _using(source, join, scope.sources, table)
@@ -154,10 +172,10 @@ class RelationBinder:
         return replace(base, relation=joined, scope=sources, leaves=(*base.leaves, side))
 
 
-def _alias(stmt: SelectStmt) -> str:
+def _alias(node: exp.Expr) -> str:
     """What the query calls a subquery: its alias, or the name that WITH gave it."""
-    alias = stmt.from_.args.get("alias")
-    name = stmt.from_.name
+    alias = node.args.get("alias")
+    name = node.name
     return alias.name if alias is not None else "" if name.startswith(PLACEHOLDER) else name
 
 
@@ -216,12 +234,9 @@ def _base_source(base: Relation) -> Source:
 def _bind_table(source: SourceText, join: exp.Join, catalog: Catalog, taken: Sequence[str]) -> StreamRef:
     name, alias = _table_name(join.this)
     found = lookup(name.name, catalog.tables)
-    if found is None and lookup(name.name, catalog.streams) is not None:
-        hint = "join a static table, or read both streams with UNION ALL"
-        raise source.error("STREAM_JOIN", f"`{name.name}` is a stream: streams cannot be joined", hint, at=name)
     if found is None:
-        hint = f"tables are: {nearest(name.name, catalog.tables)}"
-        raise source.error("UNKNOWN_TABLE", f"there is no table `{name.name}`", hint, at=name)
+        hint = f"tables are: {nearest(name.name, [*catalog.tables, *catalog.streams])}"
+        raise source.error("UNKNOWN_TABLE", f"there is no table or stream `{name.name}`", hint, at=name)
     if (alias or found).lower() in [known.lower() for known in taken]:
         message = f"`{alias or found}` is the name of two sources"
         raise source.error("DUPLICATE_ALIAS", message, f"give it an alias: JOIN {found} AS t", at=join.this)

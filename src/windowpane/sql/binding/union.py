@@ -57,7 +57,7 @@ def _branch(query: MergedQuery) -> MergedQuery:
     stmt = query.stmt
     if query.relation.query is not None:
         raise _unsupported("a windowed query", stmt, stmt.from_)
-    if query.relation.joins:
+    if query.relation.joins or query.relation.stream_join is not None:
         raise _unsupported("a join", stmt, stmt.joins[0] if stmt.joins else stmt.from_)
     if query.watermark is not None:
         raise _unsupported("WATERMARK", stmt, query.watermark.span)

@@ -1,0 +1,121 @@
+"""Joins of streams against brute force: random rows, cuts, restores and shards."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracle.joined import WHERES, JoinOracle, JoinQuery
+from tests.search import search
+from tests.spark.staged import Layout, rescale, staged
+from windowpane.testing import Harness
+
+Push = tuple[str, list[tuple[int, str | None, int | None]]]
+TIME = {"column": "ts", "type": "unixtimestamp_ms"}
+SETTINGS = {
+    "streams": {
+        "a": {"schema": "ts BIGINT, k STRING, v BIGINT", "eventtime": TIME},
+        "b": {"schema": "ts BIGINT, k STRING, w BIGINT", "eventtime": TIME},
+    },
+    "options": {"eventtime.enabled": True, "max_future_skew": "off"},
+    "now": 0,
+}
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> JoinQuery:
+    kind = draw(st.sampled_from(["inner", "left", "right", "full", "semi", "anti"]))
+    one_sided = kind in ("semi", "anti")
+    return JoinQuery(
+        kind,
+        size=draw(st.sampled_from([4, 10])),
+        slide=draw(st.sampled_from([None, None, 2, 3, 5, 12])),
+        lateness=draw(st.sampled_from([0, 0, 3])),
+        condition=draw(st.booleans()),
+        where=draw(st.sampled_from([None, None, "v > 1"] if one_sided else [None, *WHERES])),
+        grouped=draw(st.sampled_from([None, "k", "all"])),
+    )
+
+
+rows = st.tuples(st.integers(-5, 40), st.sampled_from(["x", "x", "y", None]), st.sampled_from([0, 1, 2, 3, None]))
+pushes = st.lists(st.tuples(st.sampled_from("ab"), st.lists(rows, max_size=6)), min_size=1, max_size=6)
+
+
+def in_gap(query: JoinQuery, ts: int) -> bool:
+    return query.slide is not None and ts % query.slide >= query.size
+
+
+def shown(step_rows: Sequence[dict[str, object]]) -> list[str]:
+    return sorted(repr(tuple(_plain(value) for value in row.values())) for row in step_rows)
+
+
+def _plain(value: object) -> object:
+    return round(value.timestamp() * 1000) if isinstance(value, dt.datetime) else value
+
+
+def check(query: JoinQuery, given_pushes: Sequence[Push], harness: Harness, before_each: object = None) -> None:
+    oracle = JoinOracle(query)
+    for number, (side, pushed) in enumerate([*given_pushes, ("end", [])]):
+        if callable(before_each):
+            harness = before_each(harness, number) or harness
+        if side == "end":
+            step, (wanted, counts) = harness.end(), oracle.end()
+        else:
+            batch = [row for row in pushed if not in_gap(query, row[0])]
+            names = ("ts", "k", "v" if side == "a" else "w")
+            step = harness.push([dict(zip(names, row, strict=True)) for row in batch], side)
+            wanted, counts = oracle.push(side, batch)
+        where = f"step {number} of {query!r}, {given_pushes!r}"
+        assert shown(step.rows) == sorted(map(repr, wanted)), where
+        got = step.accounting.as_dict()
+        assert {name: got[name] for name in counts} == counts, where
+        assert got["buffered"] == len(oracle.rows), where
+        kinds = [record["kind"] for record in step.side]
+        assert (kinds.count("late"), kinds.count("unmatched")) == (counts["late"], counts["unmatched"]), where
+
+
+@search(8)
+@given(queries(), pushes, st.sampled_from([0, 1, 2]), st.sampled_from([1, 2, 1 << 14]))
+def test_window_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small: int) -> None:
+    """Restored before every other step or before each, also with state in tiny pieces."""
+
+    def restored(harness: Harness, number: int) -> Harness | None:
+        if not restores or number % restores:
+            return None
+        return Harness.restore(harness.snapshot(), query.sql(), **SETTINGS)
+
+    with pytest.MonkeyPatch.context() as patch:
+        in_pieces(patch, small)
+        check(query, given_pushes, Harness(query.sql(), **SETTINGS), restored)  # type: ignore[arg-type]
+
+
+@search(6)
+@given(
+    queries(),
+    pushes,
+    st.builds(Layout, st.integers(2, 4), st.integers(1, 3), st.booleans()),
+    st.dictionaries(st.integers(1, 5), st.integers(1, 4), max_size=2),
+    st.sampled_from([1, 1 << 14]),
+)
+def test_window_joins_over_shards(
+    query: JoinQuery, given_pushes: list[Push], layout: Layout, rescales: dict[int, int], small: int
+) -> None:
+    def rescaled(harness: Harness, number: int) -> None:
+        if number in rescales:
+            rescale(harness, rescales[number])
+
+    with pytest.MonkeyPatch.context() as patch:
+        in_pieces(patch, small)
+        check(query, given_pushes, staged(layout, query.sql(), **SETTINGS), rescaled)
+
+
+def in_pieces(patch: pytest.MonkeyPatch, small: int) -> None:
+    patch.setattr("windowpane.core.runs.SMALL_ROWS", small)
+    patch.setattr("windowpane.core.runs.PIECE_ROWS", small + 1)
+    patch.setattr("windowpane.core.panes.PIECE_ROWS", small + 1)
+    patch.setattr("windowpane.core.operators.window_join.PIECE_ROWS", small + 1)
+    patch.setattr("windowpane.core.joining.CHUNK_PAIRS", small + 1)
