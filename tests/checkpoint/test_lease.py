@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import threading
 import time
 from dataclasses import replace
@@ -108,6 +110,22 @@ def test_on_a_folder_the_lock_is_for_this_machine_and_the_lease_for_others(
     first.release()
     assert other.acquire()
     other.release()
+
+
+def test_a_folder_without_locks_has_the_lease_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_given: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    store = FolderStore(tmp_path, lease_seconds=0.4)
+    first, second = store.lease("run.lock"), store.lease("run.lock")
+    assert first.acquire()
+    assert not second.acquire()
+    assert second.held()
+    first.release()
+    assert not second.held()
+    assert second.acquire()
+    second.release()
 
 
 def test_who_was_followed_changes_nothing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

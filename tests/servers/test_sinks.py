@@ -18,10 +18,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.servers.world import Broker, Database, Job, projected, routes_to
+from windowpane.checkpoint.lease import lease_lost
 from windowpane.connectors.postgres.sink import PostgresSink
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import SinkBatch
-from windowpane.errors import ConfigError, SinkError
+from windowpane.errors import ConfigError, SinkError, StateError
 
 pytestmark = [pytest.mark.spark]
 
@@ -147,6 +148,31 @@ def test_a_batch_that_comes_again_changes_nothing(database: Database, sink: Make
     for name in ("t", "h"):
         assert projected(database.rows(f"SELECT n FROM {name} WHERE _window_id = 'w2'"), "n") == [(100,)]
     assert len(database.rows("SELECT * FROM windowpane_batches")) == 7
+
+
+@pytest.mark.postgres
+def test_a_process_that_was_followed_writes_nothing(database: Database, sink: MakeSink, spark: SparkSession) -> None:
+    def rows(number: int) -> DataFrame:
+        return emissions(spark, ("w", "{}", 1, True, number))
+
+    before, after = sink(), sink()
+    before.write(batch(rows(1), 0, identified=True, fence=1))
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE windowpane_batches DROP COLUMN fence")  # as an earlier version made it
+    after.write(batch(rows(2), 1, identified=True, fence=2))
+    with pytest.raises(StateError) as lost:
+        before.write(batch(rows(3), 2, identified=True, fence=1))
+    assert lost.value.code == "LEASE_LOST"
+
+    def is_followed() -> None:
+        raise lease_lost("s3a://bucket/state")
+
+    with pytest.raises(StateError):
+        after.write(batch(rows(4), 2, identified=True, fence=2, check_lease=is_followed))
+    assert projected(database.rows("SELECT * FROM t"), "n") == [(2,)]
+    assert [row["batch_id"] for row in database.rows("SELECT * FROM windowpane_batches")] == [0, 1]
+    after.write(batch(rows(5), 2, identified=True, fence=2))
+    assert projected(database.rows("SELECT * FROM t"), "n") == [(5,)]
 
 
 @pytest.mark.postgres

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from scripts.servers import S3
 from tests.spark.staged import Layout, StagedRunner, staged
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.overflow_folder import OverflowFolder
@@ -17,6 +18,7 @@ from windowpane.core.frames import BatchEnd, Clock, Emissions, Frame
 from windowpane.core.graph import Graph
 from windowpane.core.operators.base import Operator
 from windowpane.core.wire import pack_frames, unpack_frames
+from windowpane.remote.access import Access
 from windowpane.spark.overflow import MAX_BYTES, MAX_ROWS, OVERFLOW, Outlet, Overflow, Part, in_payloads, parts_in
 from windowpane.spark.unpacking import Unpack
 
@@ -84,6 +86,19 @@ def test_frames_of_a_generator_flow_one_by_one() -> None:
         if isinstance(given.frame, Emissions)
     ]  # fmt: skip
     assert seen == [1, 2, 3], "each leaves the graph before the next one is made"
+
+
+def test_a_shard_puts_a_large_output_into_a_bucket(s3: S3) -> None:
+    access = Access.of_spark(s3.settings)
+    outlet = Outlet(Overflow(f"s3a://{s3.bucket}/results", limit=10, access=access))
+    payloads = [b"first", b"second " * 1000, b"third"]
+    for payload in payloads:
+        outlet.put("results", payload)
+    ((kind, place),) = outlet.rows()
+    assert kind == OVERFLOW
+    parts = [part for _, part in parts_in(place)]
+    assert all(part.path.startswith(f"s3a://{s3.bucket}/results/") for part in parts)
+    assert [part.read(access).to_pybytes() for part in parts] == payloads
 
 
 def test_a_query_whose_results_go_through_files_gives_the_same(tmp_path: Path) -> None:

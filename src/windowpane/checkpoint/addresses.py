@@ -13,9 +13,14 @@ def local_path(address: str) -> str | None:
     return None if "://" in address else address
 
 
+def plain(address: str) -> str:
+    """The path or the address of a file as its name is written, without the escapes of a log."""
+    return local_path(address) or unquote(address)
+
+
 def is_under(address: str, folder: str) -> bool:
     """Whether a file of a source's log is in a folder, which is a path or an address and ends with a slash."""
-    return f"{local_path(address) or address}/".startswith(local_path(folder) or folder)
+    return f"{plain(address)}/".startswith(local_path(folder) or folder)
 
 
 def folder_of(path: str, base: Path) -> str:

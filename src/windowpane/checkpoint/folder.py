@@ -174,7 +174,9 @@ class FolderLease:
             make_folder(self._path.parent)
             file = self._path.open("ab")
             os.fchmod(file.fileno(), self._path.parent.stat().st_mode & 0o666)
-        if not _locked(file, fcntl.LOCK_EX, tries=5):
+        locked = _locked(file, fcntl.LOCK_EX, tries=5)
+        self._lease.alone = locked is not None
+        if locked is False:
             file.close()
             return False
         if not self._lease.acquire():
@@ -187,7 +189,7 @@ class FolderLease:
         if not self._path.is_file():
             return False
         with self._path.open("rb") as probe:
-            return not _locked(probe, fcntl.LOCK_SH, tries=1) or self._lease.held()
+            return _locked(probe, fcntl.LOCK_SH, tries=1) is False or self._lease.held()
 
     def check(self) -> None:
         self._lease.check()
@@ -199,13 +201,15 @@ class FolderLease:
             self._file = None
 
 
-def _locked(file: IO[bytes], kind: int, tries: int) -> bool:
-    """Lock a file. Retries outlast another process's `held()` probe."""
+def _locked(file: IO[bytes], kind: int, tries: int) -> bool | None:
+    """Lock a file; None on a file system without locks. Retries outlast another process's `held()` probe."""
     for left in reversed(range(tries)):
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             time.sleep(0.05 if left else 0)
+        except OSError:
+            return None
         else:
             return True
     return False

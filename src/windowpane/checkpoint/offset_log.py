@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from windowpane.checkpoint.addresses import is_under, local_path
+from windowpane.checkpoint.addresses import is_under, plain
 from windowpane.checkpoint.records import read_object
 from windowpane.checkpoint.store import Store, corrupt
 from windowpane.errors import gist
@@ -66,7 +66,7 @@ class OffsetLog:
         """Local paths, or addresses elsewhere, of the files in `folder` that batches up to this one have read."""
         logged = [self._logged(source, 0, last) for source, last in self._file_offsets(batch_id).items()]
         inside = [file.path for files in logged for file in files if is_under(file.path, folder)]
-        return {local_path(path) or path for path in inside}
+        return {plain(path) for path in inside}
 
     def check(self) -> None:
         """StateError, with the name of the file, unless the logs agree with each other."""

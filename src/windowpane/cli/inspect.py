@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,14 +37,20 @@ class InspectOptions:
 
 def inspect(path: Path | None, options: InspectOptions) -> str:
     """The text to print. The state needs the pipeline's file, which says how to read it, and Spark."""
-    file = None if path is not None and path.is_dir() else path or find_pipeline()
+    is_checkpoint = path is not None and (path.is_dir() or "://" in _address(path))
+    file = None if is_checkpoint else path or find_pipeline()
     config = load_pipeline(file) if file is not None and options.state and options.ledger is None else None
-    store = store_of_file(file) if file is not None else store_at(str(path or ""), Path())
+    store = store_of_file(file) if file is not None else store_at(_address(path or Path()), Path())
     found = inspection.only(inspection.find_transforms(store), options.transform)
     held = _held(config, found, options)
     if options.as_json:
         return json.dumps({name: _as_dict(each, held.get(name), options) for name, each in found.items()}, indent=2)
     return "\n\n".join(_as_text(name, each, held.get(name), options) for name, each in found.items())
+
+
+def _address(path: Path) -> str:
+    """A folder, or the address of a store, of which a path has lost a slash."""
+    return re.sub(r"^([a-z][a-z0-9]+):/+(?=[^/])", r"\1://", str(path))
 
 
 def _held(

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from windowpane.checkpoint.addresses import folder_of, is_under, local_path
+from windowpane.checkpoint.addresses import folder_of, is_under, plain
 from windowpane.config import Stream
 from windowpane.errors import gist
 
@@ -70,7 +70,7 @@ def _problem(spark: SparkSession, stream: Stream, path: str) -> str | None:
         reader = reader.schema(stream.schema_)
     literal = reader.option("__globPaths__", "false")  # as Spark's file source sets it
     try:
-        literal.load(local_path(path) or path).write.format("noop").mode("overwrite").save()
+        literal.load(plain(path)).write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JJavaError) as failed:
         return GONE if _NOT_FOUND in str(failed) else gist(failed)
     return None

@@ -55,6 +55,8 @@ class RunningTransform:
     """The first batch after a restart. An attempt that was never committed may have written rows under its id."""
     _examined: int | None = field(init=False, default=None)
     """The last batch whose files were searched for unreadable ones."""
+    _planned: int | None = field(init=False, default=None)
+    """The last batch that another process had planned."""
     _alone: int | None = field(init=False, default=None)
     """The batch that this query reads and then ends: it skips unreadable files, or corrects Spark's list of files."""
     _reading: Reading = field(init=False, default=EXACTLY)
@@ -158,16 +160,24 @@ class RunningTransform:
             begins_again = isinstance(self._raised, _BeginAgainError)
             if (failed is None and not begins_again) or (begins_again and self.stopping.is_set()):
                 return True
-            if self.query is query and not self._continues():
+            if self.query is query and not self._continues(failed):
+                self.runner.lock.check()  # what fails because another process has taken over has that reason
                 reason = self._raised or failed
                 assert reason is not None
                 raise spark_failure(reason, self.plan.transform, self.log) from failed
         return self.ended() if seconds is None else False
 
-    def _continues(self) -> bool:
-        """Restart an ended query if it was meant to be restarted, or failed because a file cannot be read."""
+    def _continues(self, failed: Exception | None = None) -> bool:
+        """Restart an ended query if it was meant to be restarted, or failed because a file cannot be read.
+
+        Also if a process that has lost its lease has planned the next batch at the last moment. It did not run the
+        batch, and this one runs it as it is planned.
+        """
         batch_id = self.checkpoint.log.last_committed() + 1
-        if not isinstance(self._raised, _BeginAgainError):
+        if failed is not None and self._planned != batch_id and _was_planned_by_another(failed):
+            self.runner.lock.check()
+            self._planned = batch_id
+        elif not isinstance(self._raised, _BeginAgainError):
             if self._raised is None or not is_unreadable_file(self._raised) or self._examined == batch_id:
                 return False
             self._examined = batch_id
@@ -200,6 +210,11 @@ class _BeginAgainError(Exception):
 
     def __str__(self) -> str:
         return "not a failure: windowpane restarts this query at once to read the next batch differently"
+
+
+def _was_planned_by_another(failed: Exception) -> bool:
+    """Spark finds an entry in one of its logs that it is about to write."""
+    return any(text in str(failed) for text in ("CONCURRENT_STREAM_LOG_UPDATE", "Concurrent update to the log"))
 
 
 def _is_a_failure(record: logging.LogRecord) -> bool:
