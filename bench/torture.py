@@ -210,15 +210,26 @@ def pause_at(folder: Path, batch: int, place: Place) -> list[str]:
     away = start(folder)
     while away.poll() is None and not place.has_begun(folder, batch):
         time.sleep(0.01)
-    os.killpg(away.pid, signal.SIGSTOP)
+    stopped = _family(away.pid)
+    for process in stopped:
+        os.kill(process, signal.SIGSTOP)
     try:
         place.hide_lock(folder)
         run_to_end(folder)
     finally:
-        os.killpg(away.pid, signal.SIGCONT)
+        for process in reversed(stopped):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
     code = away.wait(120)
     told = "LEASE_LOST" in (folder / "run.log").read_text(encoding="utf-8", errors="replace")
     return [] if code and told else [f"the process that was away ended with {code}, and said nothing of its lease"]
+
+
+def _family(process: int) -> list[int]:
+    """A process, Spark's JVM, which has a session of its own, and the workers."""
+    children = Path(f"/proc/{process}/task").glob("*/children")
+    below = [int(child) for path in children for child in path.read_text().split()]
+    return [process, *(each for child in below for each in _family(child))]
 
 
 def torture(
