@@ -147,6 +147,13 @@ def test_who_was_followed_changes_nothing(store: MemoryStore, monkeypatch: pytes
     theirs.replace("status.json", b"of the second")
 
 
+def test_a_store_without_conditions_is_refused(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryStore, "create", lambda *_given: True)
+    with pytest.raises(StateError) as refused:
+        RunLock(store).acquire()
+    assert refused.value.code == "STORE_UNCONDITIONAL"
+
+
 def test_a_ledger_entry_of_a_later_holder_stays(store: MemoryStore) -> None:
     ledger = Ledger(store.below("ledger"))
     ledger.write(replace(ENTRY, fence=1))

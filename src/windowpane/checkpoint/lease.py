@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import threading
@@ -26,6 +27,7 @@ SECONDS = 15.0
 _BEATS = 5
 """How often it is renewed within that time."""
 _POLL_SECONDS = 0.25
+_log = logging.getLogger("windowpane.run")
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,12 @@ class StoreLease:
         asked = _now()
         if not self._objects.create(_name(number), self._text()):
             return False
+        if self._objects.create(_name(number), self._text()):
+            raise StateError(
+                "STORE_UNCONDITIONAL",
+                f"{self.store.address()} lets a name be created twice, so two processes could run on the checkpoint",
+                "use a store that honours conditional writes (on S3: If-None-Match), or another version of its server",
+            )
         self.fence, self._confirmed, self._held, self._lost = number, asked, True, False
         self._remove_before(number)
         self._ending = threading.Event()
@@ -143,8 +151,11 @@ class StoreLease:
 
     def _may_follow(self, latest: Holding) -> bool:
         """Waits until the holder has renewed its lease, or has not done so for too long."""
-        ended = self.alone and is_same_system(latest.machine)
-        return latest.is_over() or ended or not self._is_renewed(latest)
+        if latest.is_over() or (self.alone and is_same_system(latest.machine)):
+            return True
+        told = "%s holds the checkpoint %s; waiting at most %g s to see whether it is still there"
+        _log.warning(told, latest.name, self.store.address(), latest.seconds)
+        return not self._is_renewed(latest)
 
     def _is_renewed(self, seen: Holding) -> bool:
         deadline = _now() + seen.seconds
