@@ -17,6 +17,7 @@ from windowpane.sql.syntax.clauses import split_clauses
 from windowpane.sql.syntax.dialect import parse_tokens
 from windowpane.sql.syntax.grammar import FIXED, READ, unread
 from windowpane.sql.syntax.parse import read_source
+from windowpane.sql.syntax.table_functions import take_table_function
 
 PARSING = sys.modules["windowpane.sql.syntax.select"]
 VALUES = (True, False, "x", exp.column("x"), [exp.column("x")], exp.Var(this="X"))
@@ -108,7 +109,8 @@ def places() -> Iterator[tuple[type[exp.Expr], str, str, int]]:
     for sql in QUERIES:
         if "UNION" in sql or "(SELECT" in sql:  # several trees
             continue
-        tree = parse_tokens(split_clauses(read_source(sql)).query, sql)
+        source, _ = take_table_function(read_source(sql))
+        tree = parse_tokens(split_clauses(source).query, sql)
         assert tree is not None
         for number, node in enumerate(tree.walk()):
             for name, value in node.args.items():

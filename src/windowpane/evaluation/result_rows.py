@@ -27,6 +27,7 @@ def with_pseudo_columns(results: pa.RecordBatch, plan_id: str) -> dict[str, pa.A
         start, end = int64s(results, c.WINDOW_START), int64s(results, c.WINDOW_END)
         salt = int64s(results, c.WINDOW_SALT) if c.WINDOW_SALT in columns else None
         columns["window_start"], columns["window_end"] = _instants(start), _instants(end)
+        columns["window_time"] = _instants(end - 1)
         columns["window_id"] = window_ids(plan_id, start, end, salt)
     if c.TRIGGER in columns:
         columns["trigger_time"] = _instants(int64s(results, c.TRIGGER))

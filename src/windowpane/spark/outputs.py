@@ -169,6 +169,7 @@ class ResultFrame:
     def _pseudo_columns(self) -> list[str]:
         names = self.unpack.identified_schema.names
         times = [f"timestamp_micros({column}) AS {name}" for name, column in _TIMES.items() if column in names]
+        times += [f"timestamp_micros({c.WINDOW_END} - 1) AS window_time"] if c.WINDOW_END in names else []
         return ["*", *times, *(f"{column} AS {name}" for name, column in _PSEUDO.items() if column in names)]
 
 

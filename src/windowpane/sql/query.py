@@ -232,6 +232,7 @@ QueryKind: TypeAlias = Literal["aggregate", "rows", "plain"]
 PSEUDO_COLUMNS = {
     "window_start": "TIMESTAMP",
     "window_end": "TIMESTAMP",
+    "window_time": "TIMESTAMP",
     "window_id": "STRING",
     "trigger_time": "TIMESTAMP",
     "emit_epoch": "BIGINT",

@@ -18,6 +18,7 @@ from windowpane.sql.binding.projections import ProjectionBinder, bound_column
 from windowpane.sql.binding.relation import RelationBinder
 from windowpane.sql.binding.result_names import Projection, ResultNames, first_aggregate
 from windowpane.sql.binding.structure import check_structure
+from windowpane.sql.binding.table_windows import check_table_window
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import (
     PSEUDO_COLUMNS,
@@ -73,6 +74,7 @@ class _Binder:
         check_structure(stmt, kind, first_aggregate(self.source, projections), inner)
         if kind == "aggregate":
             refuse_selected_generator(self.source, stmt.projections)
+        check_table_window(stmt, kind, keys, self.rows)
         keys = self._with_partition(keys, window) if kind == "aggregate" else ()
         nodes += stmt.window.partition_by if stmt.window else ()
         out = OutputBinder(
@@ -134,7 +136,7 @@ class _Binder:
         ordered = (key.expr for key in self.stmt.order_by)
         conditions = [part for part in (self.stmt.having, self.stmt.qualify, *ordered) if part is not None]
         trees = [projection.node for projection in projections] + conditions
-        if any(aggregate_name(part) for tree in trees for part in tree.walk()) or self.stmt.group_by_exprs:
+        if any(aggregate_name(part) for tree in trees for part in tree.walk()) or self.stmt.is_grouped:
             return "aggregate"
         return "rows" if self.stmt.window is not None else "plain"
 

@@ -29,6 +29,9 @@ class Shown:
 def canonical_text(query: BoundQuery, shown: Shown) -> str:
     """A query that means the same, in one line."""
     function, clause = _window(query.window)
+    if query.kind == "aggregate" and not query.keys and not query.aggregates and clause:
+        # Only GROUP BY says that the rows of a window are one group.
+        function, clause = ["w"], f"WINDOW w AS ({clause.removeprefix('WINDOW ')})"
     group = [*function, *(key.expr.text for key in query.keys)]
     parts = [
         f"SELECT {', '.join(shown.select)} FROM {_from(query.relation)}",

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from windowpane.errors import nearest
-from windowpane.sql.binding.result_names import Projection, ResultNames
+from windowpane.sql.binding.result_names import Projection, ResultNames, pseudo_column
 from windowpane.sql.binding.scope import Resolved, Source, name_node
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import is_generator
 from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.window_groups import WINDOW_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,17 @@ class ProjectionBinder:
             message, hint = f"there is no `{owner}` in FROM", f"write {sources[0].alias}.*"
             raise self.source.error("UNKNOWN_STREAM", message, hint, at=item)
         excluded = {column.name.lower(): column for column in star.args.get("except_") or ()}
-        found = [column for side in sides for column in self._columns_of(side, item)]
+        columns = [column for side in sides for column in self._columns_of(side, item)]
+        found = [(column.own_name, self.names.rows.reference(column, item)) for column in columns]
+        if self.names.window is not None and self.names.window.table is not None and sides[0] is sources[0]:
+            found += [(name, pseudo_column(name, item)) for name in WINDOW_COLUMNS]
         for name, node in excluded.items():
-            if name not in {column.own_name.lower() for column in found}:
-                hint = f"columns are: {nearest(name, [column.own_name for column in found])}"
+            if name not in {output.lower() for output, _ in found}:
+                hint = f"columns are: {nearest(name, [output for output, _ in found])}"
                 raise self.source.error("UNKNOWN_COLUMN", f"there is no column `{name}`", hint, at=node)
         span = self.source.span(item)
-        kept = [column for column in found if column.own_name.lower() not in excluded]
-        nodes = [(column.own_name, self.names.rows.reference(column, item)) for column in kept]
-        return [Projection(name, node, render(node), span) for name, node in nodes]
+        kept = [(output, node) for output, node in found if output.lower() not in excluded]
+        return [Projection(output, node, render(node), span) for output, node in kept]
 
     def _columns_of(self, side: Source, item: exp.Expr) -> list[Resolved]:
         if side.open:

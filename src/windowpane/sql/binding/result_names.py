@@ -14,6 +14,7 @@ from windowpane.sql.binding.scope import mark_variables, name_node
 from windowpane.sql.query import PSEUDO_COLUMNS, GroupKey
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import WindowSyntax
+from windowpane.sql.syntax.window_groups import WINDOW_COLUMNS
 
 _SPARK_WINDOWS = {"window": "window", "session_window": "session_window"}
 
@@ -60,7 +61,8 @@ class ResultNames:
                 return part
             name = part.parts[0].name.lower()
             in_call = id(part) in in_calls
-            if len(part.parts) == 1 and not in_call and not part.meta.get("variable"):
+            if self._of_window(part) and not in_call and not part.meta.get("variable"):
+                name = part.name.lower()
                 if aliases and name in aliases:
                     return self._alias(part, aliases[name], keys)
                 if name in PSEUDO_COLUMNS:
@@ -71,6 +73,13 @@ class ResultNames:
             return self.rows.column(part, "an aggregate" if in_call else place)
 
         return node.transform(step, copy=False)
+
+    def _of_window(self, part: exp.Column) -> bool:
+        """Whether a name may be one of the window's: bare, or qualified by the alias of a table function."""
+        if len(part.parts) == 1:
+            return True
+        is_table = self.window is not None and self.window.table is not None and len(part.parts) == 2
+        return is_table and part.name.lower() in WINDOW_COLUMNS and not self.rows.known(part.name.lower())
 
     def _alias(self, part: exp.Column, projection: Projection, keys: Sequence[GroupKey]) -> exp.Expr:
         node = name_node(projection.name, like=part)
@@ -98,9 +107,7 @@ class ResultNames:
             raise self.source.error(
                 "PSEUDO_COLUMN_WITHOUT_WINDOW", "`trigger_time` needs a sliding window", hint, at=part
             )
-        node = name_node(name, like=part)
-        node.meta.update(bound=True, pseudo=True)
-        return node
+        return pseudo_column(name, part)
 
     def _spark_window(self, part: exp.Column) -> exp.Expr | None:
         """`window.start` of Spark's spelling is `window_start` here."""
@@ -122,3 +129,10 @@ def first_aggregate(source: SourceText, projections: Sequence[Projection]) -> Sp
             if aggregate_name(part):
                 return source.span(part) or projection.span
     return None
+
+
+def pseudo_column(name: str, like: exp.Expr) -> exp.Expr:
+    """A column of the window, in the place of a node."""
+    node = name_node(name, like=like)
+    node.meta.update(bound=True, pseudo=True)
+    return node

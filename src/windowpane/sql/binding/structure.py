@@ -33,7 +33,7 @@ def _check_window(stmt: SelectStmt, aggregate: Span | None) -> None:
             )
         if aggregate is not None:
             raise error("NEEDS_WINDOW", "an aggregate needs a window: a stream never ends", EXAMPLE, at=aggregate)
-    elif stmt.having is not None and not stmt.group_by_exprs and aggregate is None and not _has_aggregate(stmt):
+    elif stmt.having is not None and not stmt.is_grouped and aggregate is None and not _has_aggregate(stmt):
         hint = "use WHERE to choose rows"
         raise error("HAVING_WITHOUT_GROUPS", "HAVING chooses groups, but nothing is grouped", hint, at=stmt.having)
 

@@ -68,6 +68,8 @@ def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
     name, kinds = tokens[1].text.upper(), _clause_kinds()
     span = Span(tokens[0].start, tokens[-1].end + 1)
     if tokens[2:] and tokens[2].token_type == TokenType.ALIAS:
+        if [token.text.upper() in kinds for token in tokens[4:5]] == [True]:
+            return _named_window(source, tokens)
         hint = f"a window is one of: {'; '.join(kind.clause_form() for kind in kinds.values())}"
         raise source.error("UNSUPPORTED_SYNTAX", "named windows (WINDOW w AS …) are not supported", hint, at=tokens[1])
     if name not in kinds:
@@ -77,6 +79,13 @@ def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
     inner, rest = _parenthesised(source, tokens[2:], form.text)
     spec = _built(source, kinds[name], _read_parts(source, inner, tokens[1], form))
     return _with_over_and_on(source, WindowSyntax(spec, name, span), rest)
+
+
+def _named_window(source: SourceText, tokens: list[Token]) -> WindowSyntax:
+    """`WINDOW name AS (kind (…) [ON expr])`."""
+    inner, rest = _parenthesised(source, tokens[3:], "WINDOW w AS (TUMBLING (SIZE 10 SECONDS))")
+    _nothing_left(source, rest, "WINDOW w AS (TUMBLING (SIZE 10 SECONDS))")
+    return replace(read_window_clause(source, [tokens[0], *inner]), name=tokens[1])
 
 
 def read_watermark(source: SourceText, tokens: list[Token]) -> Watermark:

@@ -16,21 +16,28 @@ from windowpane.sql.syntax.dialect import QuerySyntaxError, parse_tokens
 from windowpane.sql.syntax.refusals import refuse_select_parts, refuse_window
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import OrderSyntax, SelectStmt, WindowSyntax
+from windowpane.sql.syntax.table_functions import take_table_function
 from windowpane.sql.syntax.window_functions import read_window, window_name
+from windowpane.sql.syntax.window_groups import without_window
 
 Result = TypeVar("Result")
 
 
 def parse_select(source: SourceText) -> SelectStmt:
     """The statement of the tokens of one SELECT, in which a placeholder stands for each subquery of FROM."""
+    source, table = syntax(source, lambda: take_table_function(source))
     clauses = split_clauses(source)
     refuse_unseen(source, clauses.query)
     tree = syntax(source, lambda: parse_tokens(clauses.query, source.sql))
     select = refuse_select_parts(source, tree)
     group = select.args.get("group")
     window, keys = _split_group_by(source, group.expressions if group else [])
-    if clauses.window:
-        window = _only_window(source, window, syntax(source, lambda: read_window_clause(source, clauses.window)))
+    for other in (
+        table,
+        syntax(source, lambda: read_window_clause(source, clauses.window)) if clauses.window else None,
+    ):
+        window = window if other is None else _only_window(source, window, other)
+    by_window, keys = without_window(source, window, keys)
     order = select.args.get("order")
     return SelectStmt(
         source=source,
@@ -41,6 +48,7 @@ def parse_select(source: SourceText) -> SelectStmt:
         where=_condition(select, "where"),
         window=window,
         group_by_exprs=tuple(keys),
+        by_window=by_window,
         having=_condition(select, "having"),
         qualify=_condition(select, "qualify"),
         order_by=_order_by(order),

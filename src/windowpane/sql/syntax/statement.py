@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from windowpane.core.windows import WindowSpec
 from windowpane.errors import Span
 from windowpane.sql.query import Emit, Watermark
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.source import SourceText
+
+
+@dataclass(frozen=True)
+class TableSyntax:
+    """A window that a table function in FROM means: its rows have the columns of the window."""
+
+    partition_by: tuple[exp.Expr, ...] | None = None
+    """Of `SESSION(TABLE bids PARTITION BY …)`: each group has sessions of its own."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,9 @@ class WindowSyntax:
     when: exp.Expr | None = None
     open: exp.Expr | None = None
     emit: exp.Expr | None = None
+    table: TableSyntax | None = None
+    name: Token | None = None
+    """`w` of `WINDOW w AS (…)`."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,8 @@ class SelectStmt:
     where: exp.Expr | None = None
     window: WindowSyntax | None = None
     group_by_exprs: tuple[exp.Expr, ...] = ()
+    by_window: bool = False
+    """GROUP BY names the window: there are groups, also without other expressions."""
     having: exp.Expr | None = None
     qualify: exp.Expr | None = None
     order_by: tuple[OrderSyntax, ...] = ()
@@ -59,6 +73,10 @@ class SelectStmt:
     emit: Emit | None = None
     queries: Mapping[str, Statement] = field(default_factory=dict)
     """The queries that FROM and JOIN read, by the (lower-case) name of the table that stands for them there."""
+
+    @property
+    def is_grouped(self) -> bool:
+        return self.by_window or bool(self.group_by_exprs)
 
     def trees(self) -> Iterator[exp.Expr]:
         """All syntax trees of the statement, those of its window included."""

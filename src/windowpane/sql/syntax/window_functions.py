@@ -24,6 +24,7 @@ from windowpane.core.windows import (
 from windowpane.errors import Span, SqlError, nearest
 from windowpane.sql.syntax.dialect import When
 from windowpane.sql.syntax.intervals import EXAMPLES, node_to_calendar, node_to_us
+from windowpane.sql.syntax.named_arguments import positional
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import WindowSyntax
 from windowpane.time import MAX_US, UNIT_US
@@ -40,10 +41,27 @@ _FORMS = {
 }
 """Window functions that are not made from the parts of their kind, and how each is called."""
 
+_PARAMETERS = {
+    "countwindow": ("n", "step"),
+    "statewindow": ("open", "emit"),
+    "window": ("timecolumn", "windowduration", "slideduration", "starttime"),
+    "session_window": ("timecolumn", "gapduration"),
+    "tumble": ("timecol", "size", "offset"),
+    "hop": ("timecol", "slide", "size", "offset"),
+    "cumulate": ("timecol", "step", "size", "offset"),
+    "session": ("timecol", "gap"),
+}
+"""The names of their arguments: those of Spark and Flink for functions that are theirs."""
+
 FLINK_AUXILIARY = {
-    f"{kind}_{part}": f"window_{part}" if part in ("start", "end") else "window_end"
+    f"{kind}_{part}": column
     for kind in ("tumble", "hop", "session")
-    for part in ("start", "end", "rowtime", "proctime")
+    for part, column in {
+        "start": "window_start",
+        "end": "window_end",
+        "rowtime": "window_time",
+        "proctime": "window_end",
+    }.items()
 }
 """Flink's functions for a window's bounds, and the pseudo-columns that stand for them here."""
 
@@ -57,6 +75,13 @@ def signature(name: str) -> str | None:
     """How a window function is called, None where there is no such function."""
     kind = _kind(name)
     return _FORMS.get(name) or (kind.function_form() if kind and kind.parts else None)
+
+
+def _parameters(name: str) -> tuple[str, ...]:
+    kind = _kind(name)
+    if name in _PARAMETERS or kind is None:
+        return _PARAMETERS[name]
+    return ("unit", *(part.name.lower().replace(" ", "_") for part in kind.parts if part.in_function))
 
 
 def window_name(node: exp.Expr | None) -> str | None:
@@ -73,7 +98,8 @@ def read_window(source: SourceText, node: exp.Expr) -> WindowSyntax:
     name = window_name(node)
     assert name is not None
     call = node.this if isinstance(node, exp.Window) else node
-    arguments = _Arguments(source, name, signature(name) or "", call, tuple(call.expressions))
+    form = signature(name) or ""
+    arguments = _Arguments(source, name, form, call, positional(source, call, _parameters(name), form))
     window = _READERS.get(name, _by_parts)(arguments)
     return _with_over(source, name, window, node) if isinstance(node, exp.Window) else window
 
