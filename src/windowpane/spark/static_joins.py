@@ -51,9 +51,9 @@ class JoinedTable:
         join = self.join
         stream_view, table_view = (f"wp_{uuid.uuid4().hex}" for _ in range(2))
         kind = join.text.partition("JOIN ")[0].strip()
-        one_sided = "SEMI" in kind or "ANTI" in kind
+        one_sided = self._is_one_sided
         if one_sided:
-            table = table.select(*self._compared()).distinct()
+            table = self._compared(table)
         table = table.withColumn(_MATCHED, F.lit(True))
         source.createOrReplaceTempView(stream_view)
         table.createOrReplaceTempView(table_view)
@@ -86,6 +86,8 @@ class JoinedTable:
             return []
         pairs = source.alias(self.relation.alias).crossJoin(table.alias(self.join.alias))
         parts = conjuncts(text, self.join.alias)
+        if self._is_one_sided:
+            parts = [part for part in parts if not part.of_table]
         risky = fallible(pairs, [part.text for part in parts])
         held = f"{self._stream}.{quote(source.columns[0])}", f"{alias}.{quote(table.columns[0])}"
         return [
@@ -107,20 +109,33 @@ class JoinedTable:
             for text, name in ((error, JOIN_ERROR), (detail, JOIN_DETAIL))
         ]
 
-    def _compared(self) -> list[str]:
-        """The table's columns that a semi or anti join compares: distinct, a row has at most one partner in them."""
+    @property
+    def _is_one_sided(self) -> bool:
+        """A semi or anti join."""
+        return self.join.text.startswith(("LEFT SEMI", "LEFT ANTI", "SEMI", "ANTI"))
+
+    def _compared(self, table: DataFrame) -> DataFrame:
+        """The table's columns that a semi or anti join compares: distinct, a row has at most one partner in them.
+
+        Conditions on the table alone are applied before.
+        """
         join = self.join
         if join.using_columns:
-            return list(join.using_columns)
-        condition = join.text.partition(" ON ")[2]
-        sides = [side.strip("() ") for pair in condition.split(" AND ") for side in pair.split(" = ")]
-        if len(sides) != 2 * len(condition.split(" AND ")):
+            return table.select(*join.using_columns).distinct()
+        parts = conjuncts(join.text.partition(" ON ")[2], join.alias)
+        if any(part.left is None and not part.of_table for part in parts) or all(part.left is None for part in parts):
             raise PlanError(
                 "UNSUPPORTED_JOIN", f"`{join.text}` does not compare by equality",
                 "a semi or anti join takes USING (…), or ON with equalities joined by AND",
             )  # fmt: skip
-        prefix = f"{quote(join.alias)}."
-        return [side.removeprefix(prefix).strip("`") for side in sides if side.startswith(prefix)]
+        rows = table.alias(join.alias)
+        for part in parts:
+            if part.of_table:
+                risky = fallible(rows, [part.text])
+                column = f"{quote(join.alias)}.{quote(table.columns[0])}"
+                rows = rows.where(tried(part.text, column) if risky else part.text)
+        columns = dict.fromkeys(name for part in parts if part.left is not None for name in part.columns)
+        return rows.select(*(F.col(f"{quote(join.alias)}.{quote(name)}") for name in columns)).distinct()
 
     def _partner(self, kind: str, matched: str) -> str:
         """Whether a row is kept, by the kind of join."""

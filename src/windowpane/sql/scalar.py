@@ -55,13 +55,17 @@ class Conjunct:
     text: str
     left: str | None = None
     right: str | None = None
+    columns: tuple[str, ...] = ()
+    """Columns of the table that it mentions."""
+    of_table: bool = False
+    """It mentions no others."""
 
 
 def conjuncts(text: str, table: str) -> list[Conjunct]:
     """The parts of a join's condition; `left` is over the stream's columns and `right` over those of `table`.
 
     >>> conjuncts("t.id = s.a + 1 AND s.b > t.b", "t")[0]
-    Conjunct(text='t.id = s.a + 1', left='s.a + 1', right='t.id')
+    Conjunct(text='t.id = s.a + 1', left='s.a + 1', right='t.id', columns=('id',), of_table=False)
     """
     tree = read_expression(text)
     parts = tree.flatten() if isinstance(tree, exp.And) else [tree]
@@ -69,13 +73,16 @@ def conjuncts(text: str, table: str) -> list[Conjunct]:
 
 
 def _conjunct(node: exp.Expr, table: str) -> Conjunct:
-    text = render(node)
+    found = list(node.find_all(exp.Column))
+    columns = dict.fromkeys(column.parts[1].name for column in found if column.parts[0].name == table)
+    of_table = {column.parts[0].name == table for column in found} == {True}
+    bare = Conjunct(render(node), columns=tuple(columns), of_table=of_table)
     if not isinstance(node, exp.EQ):
-        return Conjunct(text)
+        return bare
     sides = [{column.table == table for column in side.find_all(exp.Column)} for side in (node.left, node.right)]
     if sides == [{False}, {True}]:
-        return Conjunct(text, render(node.left), render(node.right))
-    return Conjunct(text, render(node.right), render(node.left)) if sides == [{True}, {False}] else Conjunct(text)
+        return replace(bare, left=render(node.left), right=render(node.right))
+    return replace(bare, left=render(node.right), right=render(node.left)) if sides == [{True}, {False}] else bare
 
 
 def column_name(node: exp.Expr) -> str | None:

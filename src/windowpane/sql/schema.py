@@ -178,3 +178,11 @@ class _SchemaReader:
 
 def _name_hint(token: Token) -> str:
     return f"{_HINT}; put a name with other characters in backticks" if token.text else _HINT
+
+
+def lookup(name: str, known: Mapping[str, Schema]) -> str | None:
+    """The catalog's spelling of a name: as written, else the only one in any letter case."""
+    if name in known:
+        return name
+    folded = [candidate for candidate in known if candidate.lower() == name.lower()]
+    return folded[0] if len(folded) == 1 else None

@@ -17,6 +17,7 @@ from windowpane.sql.binding.outputs import OutputBinder
 from windowpane.sql.binding.projections import ProjectionBinder, bound_column
 from windowpane.sql.binding.relation import RelationBinder
 from windowpane.sql.binding.result_names import Projection, ResultNames, first_aggregate
+from windowpane.sql.binding.semi_joins import with_semi_joins
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.binding.table_windows import check_table_window
 from windowpane.sql.builtins import refuse_unknown_functions
@@ -56,7 +57,8 @@ def bind_statement(stmt: SelectStmt, catalog: Catalog) -> BoundQuery:
 
 class _Binder:
     def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
-        self.stmt, self.source = stmt, stmt.source
+        self.stmt, self.source = with_semi_joins(stmt, catalog), stmt.source
+        stmt = self.stmt
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
         self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)
         self.rows = RowExpressions(stmt.source, self.from_.scope, self.from_.types)

@@ -14,7 +14,7 @@ from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import IN_FROM
 from windowpane.sql.syntax.refusals import refuse_types
-from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.source import PLACEHOLDER, SourceText
 from windowpane.sql.syntax.window_functions import FLINK_AUXILIARY, signature, window_name
 
 
@@ -31,6 +31,9 @@ def check_functions(source: SourceText, node: exp.Expr) -> None:
     """Refuse syntax and functions that no expression of a streaming query may hold."""
     for part in node.walk():
         name = function_name(part)
+        if isinstance(part, exp.Column) and part.name.startswith(PLACEHOLDER):
+            hint = "a subquery may stand in FROM, or in WHERE as a condition by itself: k IN (SELECT id FROM users)"
+            raise source.error("UNSUPPORTED_SUBQUERY", "a subquery is not allowed here", hint, at=part)
         if name is None:
             if isinstance(part, exp.Star) and not _is_count_star(part):
                 raise source.error("UNSUPPORTED_STAR", "`*` is not allowed here", "list the columns", at=part)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from windowpane.errors import nearest
+from windowpane.errors import Span, nearest
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
 from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.projections import ProjectionBinder
 from windowpane.sql.binding.result_names import ResultNames, first_aggregate
 from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
+from windowpane.sql.binding.semi_joins import with_semi_joins
 from windowpane.sql.binding.stream_join import bind_stream_join
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.binding.union import MergedQuery, bind_union
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import BoundQuery, Column, Expr, Relation, StaticJoin, StreamRef, Watermark
-from windowpane.sql.schema import Catalog, Schema
+from windowpane.sql.scalar import conjuncts
+from windowpane.sql.schema import Catalog, lookup
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import GeneratorSyntax, read_join, read_selected, read_view
-from windowpane.sql.syntax.queries import PLACEHOLDER
-from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.source import PLACEHOLDER, SourceText
 from windowpane.sql.syntax.statement import SelectStmt, UnionStmt
 
 
@@ -86,6 +87,7 @@ class RelationBinder:
 
     def merged(self, stmt: SelectStmt) -> MergedQuery:
         """A subquery without window and aggregates."""
+        stmt = with_semi_joins(stmt, self.catalog)
         refuse_unknown_functions(stmt.source, stmt.trees(), self.catalog.has_function)
         bound = self.bind(stmt)
         rows = RowExpressions(stmt.source, bound.scope, bound.types)
@@ -212,14 +214,6 @@ def bind_stream(source: SourceText, node: exp.Expr, catalog: Catalog) -> StreamR
     return StreamRef(found, alias or found, schema or (), open=schema is None)
 
 
-def lookup(name: str, known: Mapping[str, Schema]) -> str | None:
-    """The catalog's spelling of a name: as written, else the only one in any letter case."""
-    if name in known:
-        return name
-    folded = [candidate for candidate in known if candidate.lower() == name.lower()]
-    return folded[0] if len(folded) == 1 else None
-
-
 def _table_name(node: exp.Expr) -> tuple[exp.Expr, str | None]:
     alias = node.args.get("alias")
     return node.this, alias.name if alias is not None else None
@@ -296,8 +290,20 @@ def _bind_join(
     if using:
         text += f" USING ({', '.join(_identifier(name) for name in using)})"
     elif on is not None:
-        text += f" ON {_on_text(source, on, scope, base)}"
+        place, condition = source.span(on), _on_text(source, on, scope, base)
+        if kind in ("SEMI", "ANTI"):
+            _check_equalities(source, place, condition, table.alias)
+        text += f" ON {condition}"
     return StaticJoin(table.name, table.alias, columns=table.columns, text=text, using_columns=using)
+
+
+def _check_equalities(source: SourceText, place: Span | None, condition: str, table: str) -> None:
+    """A semi or anti join finds rows by equalities, among the rows of the table that meet conditions on it alone."""
+    parts = conjuncts(condition, table)
+    if all(part.left is None for part in parts) or any(part.left is None and not part.of_table for part in parts):
+        message = f"`{source.quote(place)}` does not compare row and table by equality"
+        hint = "compare by equalities joined by AND: t.id = k AND t.kind = c; conditions on the table alone may follow"
+        raise source.error("UNSUPPORTED_JOIN", message, hint, at=place)
 
 
 def _on_text(source: SourceText, on: exp.Expr, scope: Scope, base: BoundRelation) -> str:

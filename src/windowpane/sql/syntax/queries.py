@@ -14,13 +14,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from windowpane.errors import Span, SqlError
 from windowpane.sql.syntax.clauses import ORDER
 from windowpane.sql.syntax.select import parse_select
-from windowpane.sql.syntax.source import SourceText, nesting
+from windowpane.sql.syntax.source import PLACEHOLDER, SourceText, nesting
 from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
 
 MAX_SELECTS = 500
 """More would only come from common table expressions that read each other several times."""
 WITH_FORM = "WITH name AS (SELECT …) SELECT … FROM name"
-PLACEHOLDER = "\0query"
 
 
 def parse_statement(source: SourceText) -> SelectStmt:
@@ -150,20 +149,22 @@ class _QueryParser:
     def _without_subqueries(
         self, tokens: list[Token], visible: Mapping[str, _Cte]
     ) -> tuple[list[Token], dict[str, Statement]]:
-        """The tokens with a placeholder for each subquery of FROM and JOIN, and the subqueries."""
+        """The tokens with a placeholder for each subquery of FROM and JOIN, IN and EXISTS, and the subqueries."""
         shown: list[Token] = []
         queries: dict[str, Statement] = {}
         depth, index = nesting(tokens), 0
         while index < len(tokens):
             token = tokens[index]
-            if depth[index] == 1 and token.token_type == TokenType.L_PAREN and _takes_query(shown):
+            in_from = depth[index] == 1 and _takes_query(shown)
+            if token.token_type == TokenType.L_PAREN and (in_from or _takes_condition(shown)):
                 closing = self._closing(tokens, index)
                 inner = self._unwrapped(tokens[index + 1 : closing])
                 if inner and inner[0].token_type in (TokenType.SELECT, TokenType.WITH):
                     name = f"{PLACEHOLDER}{len(queries)}"
                     queries[name] = self.query(inner, visible, token)
                     end = tokens[closing].end
-                    shown.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, end))
+                    placeholder = Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, end)
+                    shown += [placeholder] if in_from else [token, placeholder, tokens[closing]]
                     index = closing + 1
                     continue
             shown.append(token)
@@ -180,3 +181,8 @@ def _takes_query(before: list[Token]) -> bool:
     """Whether the tokens end where FROM or JOIN takes a query."""
     kinds = [token.token_type for token in before[-2:]]
     return kinds[-1:] == [TokenType.JOIN] or (kinds[-1:] == [TokenType.FROM] and kinds[:1] != [TokenType.DISTINCT])
+
+
+def _takes_condition(before: list[Token]) -> bool:
+    """Whether the tokens end where a subquery is a condition."""
+    return bool(before) and before[-1].token_type in (TokenType.IN, TokenType.EXISTS)

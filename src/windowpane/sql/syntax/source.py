@@ -17,6 +17,9 @@ _DEPTH = {
     TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1, TokenType.R_BRACE: -1,
 }  # fmt: skip
 
+PLACEHOLDER = "\0query"
+"""What the name of a token begins with that stands for a subquery."""
+
 Place = exp.Expr | Token | Span | None
 
 
