@@ -17,7 +17,7 @@ NAMES = [outcome.name for outcome in OUTCOMES]
 
 
 def test_accounting_and_routes_have_all_outcomes() -> None:
-    assert [field.name for field in fields(Accounting)] == ["in_", *NAMES, BUFFERED.name]
+    assert [field.name for field in fields(Accounting)] == ["made", "in_", *NAMES, BUFFERED.name]
     assert set(SideOutput.model_fields) == set(SIDE_KINDS) <= set(NAMES)
     schema = json.loads((SRC.parents[1] / "docs" / "side-record.schema.json").read_text(encoding="utf-8"))
     assert set(schema["properties"]["kind"]["enum"]) == set(SIDE_KINDS)

@@ -184,7 +184,7 @@ class Oracle:
 
     def expected(self, fresh: list[Row], settled: list[Row], emissions: list[Emission]) -> Expected:
         counts = Counter(row.fate for row in settled)
-        accounting = {fate: counts[fate] for fate in FATES} | {"in_": len(fresh)}
+        accounting = {fate: counts[fate] for fate in FATES} | {"made": 0, "in_": len(fresh)}
         accounting["buffered"] = sum(row.fate == "buffered" for row in self.rows)
         expected = Expected([], [], self.watermark, accounting)
         expected.side = [
