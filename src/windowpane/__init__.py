@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from windowpane.core.accumulators import register as register_aggregate
     from windowpane.errors import WindowpaneError
     from windowpane.plan.eventtime import types as eventtime
+    from windowpane.plan.functions import register_function
     from windowpane.runtime.dataframe import sql
     from windowpane.runtime.pipeline import Pipeline
     from windowpane.testing import Harness
@@ -28,6 +29,7 @@ __all__ = [
     "WindowpaneError",
     "eventtime",
     "register_aggregate",
+    "register_function",
     "sql",
 ]
 _HOMES: dict[str, tuple[str, str | None]] = {
@@ -40,6 +42,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "WindowpaneError": ("windowpane.errors", "WindowpaneError"),
     "eventtime": ("windowpane.plan.eventtime.types", None),
     "register_aggregate": ("windowpane.core.accumulators", "register"),
+    "register_function": ("windowpane.plan.functions", "register_function"),
 }
 """Where each name lives, None for a module as such."""
 

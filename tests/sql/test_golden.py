@@ -12,7 +12,7 @@ from windowpane.errors import SqlError
 from windowpane.sql import bind, parse_schema
 
 SOURCES = Path(__file__).parents[2] / "src" / "windowpane" / "sql"
-TESTED_ELSEWHERE = {"UNSUPPORTED_IN_HARNESS", "TOO_DEEP", "TOO_LONG", "BAD_CHARACTER"}
+TESTED_ELSEWHERE = {"UNSUPPORTED_IN_HARNESS", "FUNCTION_ARGUMENTS", "TOO_DEEP", "TOO_LONG", "BAD_CHARACTER"}
 REFERENCE = Path(__file__).parents[2] / "docs" / "sql.md"
 
 

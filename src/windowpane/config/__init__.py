@@ -26,6 +26,7 @@ from windowpane.config.models import (
     Stream,
     StreamEventtime,
     Table,
+    UserFunctionSettings,
 )
 from windowpane.config.pipeline import PipelineConfig
 from windowpane.config.problems import MultipleConfigError
@@ -62,6 +63,7 @@ __all__ = [
     "Table",
     "Transform",
     "Trigger",
+    "UserFunctionSettings",
     "checkpoint_setting",
     "find_pipeline",
     "load_pipeline",

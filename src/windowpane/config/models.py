@@ -128,6 +128,23 @@ class Table(Source):
     """A static table to join streams with."""
 
 
+class UserFunctionSettings(Settings):
+    """A Python function or aggregate that queries can call."""
+
+    module: Text = Field(
+        description="The module or .py file that has the function: beside pipeline.toml, or installed."
+    )
+    function: Text | None = Field(default=None, description="Its name in the module. Unset: its name in SQL.")
+    kind: Literal["scalar", "arrow", "aggregate"] = Field(
+        default="scalar",
+        description="scalar: called with the values of a row. arrow: with Arrow columns. aggregate: a class that "
+        "extends windowpane.Aggregate.",
+    )
+    returns: Text | None = Field(
+        default=None, description='Spark\'s name of its type: "DOUBLE". Required, but not for aggregates.'
+    )
+
+
 class EventtimeOptions(Settings):
     """Event time for the whole pipeline."""
 

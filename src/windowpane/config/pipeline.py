@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr
 
-from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table
+from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table, UserFunctionSettings
 from windowpane.config.positions import NO_POSITIONS, Positions
 from windowpane.config.secrets import redact
 from windowpane.config.settings import Settings, spread_dotted
@@ -39,6 +39,9 @@ class PipelineConfig(Settings):
 
     streams: dict[RelationName, Stream] = Field(default_factory=dict, description="The streams that queries read.")
     tables: dict[RelationName, Table] = Field(default_factory=dict, description="Static tables to join streams with.")
+    functions: dict[RelationName, UserFunctionSettings] = Field(
+        default_factory=dict, description="Python functions that queries can call, by their names in SQL."
+    )
     options: Options = Field(
         default_factory=Options, description="Event time, lateness, checkpoint and trigger of the pipeline."
     )
@@ -54,7 +57,7 @@ class PipelineConfig(Settings):
     def spread(cls, mapping: Mapping[Any, Any]) -> dict[str, Any]:
         """Here the keys of a section are names of tables, whose dots have to be spread too."""
         data = super().spread(mapping)
-        for section in ("streams", "tables", "transforms", "sinks"):
+        for section in ("streams", "tables", "functions", "transforms", "sinks"):
             if isinstance(data.get(section), Mapping):
                 data[section] = spread_dotted(data[section])
         return data

@@ -117,15 +117,17 @@ class Aggregator:
             arrays += _update_ranges(bound, rows, low, high)
         return pa.RecordBatch.from_arrays(arrays, schema=self.state_schema())
 
-    def evaluate(self, states: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, Bools]]:
-        """Result columns by call name, and for each call that overflowed in some group, the mask of those groups."""
-        values, overflows = {}, {}
+    def evaluate(self, states: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, Bools], dict[str, Bools]]:
+        """Result columns by call name, and by calls the groups in which they overflowed, and in which they raised."""
+        values, overflows, failures = {}, {}, {}
         for bound in self._bound:
             result = bound.accumulator.evaluate([states.column(name) for name in bound.state_names])
             values[bound.call.name] = result.values
             if result.overflow is not None and result.overflow.any():
                 overflows[bound.call.name] = result.overflow
-        return values, overflows
+            if result.failed is not None and result.failed.any():
+                failures[bound.call.name] = result.failed
+        return values, overflows, failures
 
     def describe(self, name: str) -> str:
         """The call as SQL spells it."""

@@ -21,6 +21,7 @@ MAX_GROUPS = "max_groups"
 DUPLICATE = "duplicate_key"
 NO_PARTNER = "no_partner"
 OVERFLOW = "overflow"
+EVALUATION = "evaluation_error"
 DECODE = "decode_error"
 SHOWN = 200
 """How many characters of an unreadable value a detail shows."""

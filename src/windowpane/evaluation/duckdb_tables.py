@@ -13,12 +13,15 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.evaluation import kernels
+from windowpane.core.user_functions import UserFunction
+from windowpane.evaluation import kernels, user_functions
 from windowpane.evaluation.expressions import Computed
 
 INPUT = "input"
 """The table that a query reads."""
 _NAIVE = pa.timestamp("us")
+_known_functions: dict[str, UserFunction] = {}
+"""The users' functions that the database has."""
 
 
 @cache
@@ -40,6 +43,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def query(connection: duckdb.DuckDBPyConnection, sql: str, table: pa.Table) -> pa.Table:
     """A query over INPUT, which is `table`."""
+    if user_functions.MARK in sql:
+        user_functions.make_known(_database(), sql, _known_functions)
     connection.register(INPUT, table)
     try:
         result: pa.Table = connection.sql(sql).to_arrow_table()

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowpane.core import side
 from windowpane.evaluation.expressions import Columns, Computed, guard_texts
 
-EVALUATION_ERROR = "evaluation_error"
+EVALUATION_ERROR = side.EVALUATION
 """The reason of a row on which an expression fails in a way that no guard has a name for."""
 
 

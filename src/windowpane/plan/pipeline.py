@@ -10,6 +10,7 @@ from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.functions import load_functions
 from windowpane.sql import Catalog, Schema, SessionFacts, bind, columns_of, parse_schema, with_record_columns
 
 
@@ -20,6 +21,7 @@ def plan_pipeline(
     if only is not None and only not in config.transforms:
         valid = nearest(only, config.transforms)
         raise config.error("UNKNOWN_TRANSFORM", f"there is no transform `{only}`", f"transforms: {valid}")
+    load_functions(config)
     catalog = pipeline_catalog(config)
     chosen = {name: each for name, each in config.transforms.items() if only in (None, name)}
     return tuple(_plan_transform(config, name, each, catalog, registry) for name, each in chosen.items())

@@ -30,6 +30,7 @@ from windowpane.spark.session import shard_ids
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import PACKED, Stages
 from windowpane.spark.ticking import TickStage, ticking
+from windowpane.spark.user_functions import register_functions
 from windowpane.sql import SessionFacts
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
@@ -76,6 +77,7 @@ def build_dataflow(
     rows may be shuffled more than once. `cache_bytes`: how much of the state each executor caches on its disk.
     `overflow`: a folder or an address for large results. `access`: how workers reach object stores.
     """
+    register_functions(spark)
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     facts = SessionFacts.of(settings)
     _check_chains(plan, facts)

@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from windowpane.core import accumulators
+from windowpane.core import accumulators, user_functions
+from windowpane.core.user_functions import UserFunction
 from windowpane.core.windows import KINDS
 from windowpane.errors import SqlError
 from windowpane.sql.functions import UNIT_FUNCTIONS
@@ -51,13 +52,24 @@ def refuse_unknown_functions(source: SourceText, trees: Iterable[exp.Expr], regi
         for call in tree.find_all(exp.Anonymous):
             # Spark alone knows the functions of its catalogs: `db.f(x)`.
             name = call.name.lower() if isinstance(call.this, exp.Identifier) else str(call.this).lower()
-            known = isinstance(call.parent, exp.Dot) or name in functions or signature(name) is not None
+            own = user_functions.find(name)
+            if own is not None:
+                _check_arguments(source, call, own)
+            known = own is not None or isinstance(call.parent, exp.Dot)
+            known = known or name in functions or signature(name) is not None
             if not known and not registered(name):
                 raise _unknown(source, call, name)
+
+
+def _check_arguments(source: SourceText, call: exp.Expr, function: UserFunction) -> None:
+    count = len(call.expressions)
+    if not function.takes(count):
+        message = f"`{function.name}` cannot be called with {count} arguments"
+        raise source.error("FUNCTION_ARGUMENTS", message, f"it is {function.describe()}", at=call)
 
 
 def _unknown(source: SourceText, call: exp.Expr, name: str) -> SqlError:
     close = difflib.get_close_matches(name, sorted(known_functions()), n=3, cutoff=0.6)
     meant = f"nearest: {', '.join(close)}; " if close else ""
-    hint = f"{meant}list the names of UDFs as `functions` in [spark]"
+    hint = f"{meant}declare a function of your own as [functions.{name}], or list it as `functions` in [spark]"
     return source.error("UNKNOWN_FUNCTION", f"there is no function `{name}`", hint, at=call)

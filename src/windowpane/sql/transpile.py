@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from windowpane.core import user_functions
+from windowpane.core.user_functions import UserFunction
 from windowpane.errors import SqlError
 from windowpane.sql.functions import words
 from windowpane.sql.literals import duration_literal, like_pattern, number_literal, time_literal
 from windowpane.sql.scalar import is_try_cast, read_expression
 from windowpane.sql.signatures import LITERAL, NULL, TABLE, WRITTEN, find_signature
-from windowpane.sql.signatures.model import Signature, cast_to, duckdb_type
+from windowpane.sql.signatures.model import DUCKDB_TYPES, Signature, cast_to, duckdb_type, let, raising
 from windowpane.sql.syntax.parse import guarded
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.types import FRACTIONAL, INTEGRAL, fields_of, type_name
@@ -370,8 +372,24 @@ class _Translator:
             raise self.refuse(node, "only intervals from seconds to days are supported")
         return Translated(shown, "INTERVAL", constant=True)
 
+    def _user_call(self, node: exp.Anonymous, function: UserFunction) -> Translated:
+        """A list of one value, or NULL where the function raises: then the expression fails."""
+        args = [self.typed(arg) for arg in node.expressions]
+        kinds = [arg.type for arg in args]
+        if not all(_has_duckdb_type(kind) for kind in (*kinds, function.returns)):
+            raise self.refuse(node, f"of {', '.join(kinds)}")
+        types = [(kind, duckdb_type(kind)) for kind in kinds]
+        called = user_functions.duckdb_name(function.name, types, duckdb_type(function.returns))
+        given = ", ".join(arg.text for arg in args)
+        failed = raising(function.returns, "the function has raised")
+        text = let("_value", f"{called}({given})", f"CASE WHEN _value IS NULL THEN {failed} ELSE _value[1] END")
+        return Translated(text, function.returns, fails=True, slow=True)
+
     def _anonymous(self, node: exp.Anonymous) -> Translated:
         name, args = str(node.name or node.this).lower(), list(node.expressions)
+        own = user_functions.find(name)
+        if own is not None:
+            return self._user_call(node, own)
         if name in _CASTS and len(args) == 1:
             return self.use(node, f"cast {_CASTS[name]}", [self.typed(args[0])])
         if name == "if" and len(args) == 3:
@@ -384,6 +402,10 @@ class _Translator:
         if name in _CASES and len(args) == 1:
             return self.use(node, name, [self.typed(_within_cases(args[0]))])
         return self.use(node, name, [self.typed(arg) for arg in args])
+
+
+def _has_duckdb_type(kind: str) -> bool:
+    return kind != NULL and (kind in DUCKDB_TYPES or kind.startswith("DECIMAL("))
 
 
 def _within_cases(node: exp.Expr) -> exp.Expr:

@@ -15,7 +15,7 @@ from windowpane.core.accumulators.registry import (
     register,
     resolve,
 )
-from windowpane.core.accumulators.user import UserAggregate
+from windowpane.core.accumulators.user import UserAggregate, as_function, user_classes
 
 __all__ = [
     "Accumulator",
@@ -25,9 +25,11 @@ __all__ = [
     "RangedAccumulator",
     "UserAggregate",
     "WithinGroup",
+    "as_function",
     "build_accumulator",
     "keeps_set",
     "names",
     "register",
     "resolve",
+    "user_classes",
 ]

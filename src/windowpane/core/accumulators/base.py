@@ -42,6 +42,8 @@ class Evaluated:
 
     values: pa.Array
     overflow: Bools | None = None
+    failed: Bools | None = None
+    """The groups for which a user's code has raised (value NULL there)."""
 
 
 class Accumulator(Protocol):

@@ -115,11 +115,11 @@ _ORDER_FREE = frozenset(
 _functions = {function.name: function for function in _BUILT_IN}
 
 
-def register(function: AggregateFunction | type[UserAggregate]) -> None:
-    """Add an aggregate. A name that is taken is refused, with PlanError AGGREGATE_EXISTS."""
+def register(function: AggregateFunction | type[UserAggregate], *, replace: bool = False) -> None:
+    """Add an aggregate. A name that is taken is refused, with PlanError AGGREGATE_EXISTS, unless `replace`."""
     entry = function if isinstance(function, AggregateFunction) else as_function(function)
     name = entry.name.lower()
-    if name in _functions or name in _ALIASES:
+    if (name in _functions and not replace) or name in _ALIASES:
         raise PlanError("AGGREGATE_EXISTS", f"there is already an aggregate `{entry.name}`", "give it another name")
     _functions[name] = entry
 

@@ -31,23 +31,29 @@ def emit(
     final: bool,
     extra: dict[str, Int64s] | None = None,
 ) -> list[Frame]:
-    """Emissions for the rows of `states`, side rows for groups in which an aggregate overflowed."""
-    values, overflows = aggregator.evaluate(states)
+    """Emissions for the rows of `states`, side rows for groups in which an aggregate overflowed or raised."""
+    values, overflows, failures = aggregator.evaluate(states)
     arrays = {c.WINDOW_START: pa.array(start), c.WINDOW_END: pa.array(end)}
     arrays |= {name: pa.array(column) for name, column in (extra or {}).items()}
     arrays |= {key.name: states.column(key.name) for key in keys}
     arrays |= values
     arrays |= {c.EPOCH: pa.array(epochs), c.FINAL: pa.array(np.full(states.num_rows, final))}
     results = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
-    if not overflows:
-        return [Emissions(results)]
-    bad = np.logical_or.reduce(list(overflows.values()))
-    names = ", ".join(aggregator.describe(name) for name in overflows)
-    refused = side.side_batch(
-        "error", side.OVERFLOW, select(results, bad), clock_us=operator.clock_us, watermark_us=operator.watermark_us,
-        keys=keys, window_start=start[bad], window_end=end[bad], detail=f"the result of {names} does not fit its type",
-    )  # fmt: skip
-    return [SideRows(refused), Emissions(select(results, ~bad))]
+    frames: list[Frame] = []
+    good = np.ones(states.num_rows, np.bool_)
+    found = ((side.OVERFLOW, overflows, "does not fit its type"), (side.EVALUATION, failures, "cannot be computed"))
+    for reason, masks, words in found:
+        if not masks:
+            continue
+        bad = np.logical_or.reduce(list(masks.values())) & good
+        good &= ~bad
+        names = ", ".join(aggregator.describe(name) for name in masks)
+        refused = side.side_batch(
+            "error", reason, select(results, bad), clock_us=operator.clock_us, watermark_us=operator.watermark_us,
+            keys=keys, window_start=start[bad], window_end=end[bad], detail=f"the result of {names} {words}",
+        )  # fmt: skip
+        frames.append(SideRows(refused))
+    return [*frames, Emissions(select(results, good) if frames else results)]
 
 
 def result_schema(

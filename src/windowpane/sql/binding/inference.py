@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from windowpane.core import user_functions
 from windowpane.sql.functions import RETURN_TYPES, SAME_AS_ARGUMENTS, SAME_AS_FIRST
 from windowpane.sql.literals import number_literal
 from windowpane.sql.signatures import TABLE
@@ -80,6 +81,9 @@ def _function(node: exp.Anonymous, types: Types) -> str | None:
     name, args = str(node.name or node.this).lower(), node.expressions
     if name in RETURN_TYPES:
         return RETURN_TYPES[name]
+    own = user_functions.find(name)
+    if own is not None:
+        return own.returns
     if name in SAME_AS_ARGUMENTS:
         return common_of(args, types)
     if name in SAME_AS_FIRST and args:
