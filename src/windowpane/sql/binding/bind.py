@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,6 +24,7 @@ from windowpane.sql.binding.table_windows import check_table_window
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import (
     PSEUDO_COLUMNS,
+    AggregateCall,
     BoundQuery,
     Emit,
     Expr,
@@ -99,7 +101,7 @@ class _Binder:
             where=all_of([*self.from_.where, *own]),
             window=window,
             keys=keys,
-            aggregates=tuple(results.out.aggregates),
+            aggregates=tuple(results.out.aggregates) or _only_group(kind, keys),
             carried=tuple(results.out.carried.values()),
             steps=steps,
             watermark=self._watermark(),
@@ -230,3 +232,8 @@ def _bind_window(rows: RowExpressions, window: WindowSyntax) -> Window:
         emit=rows.condition(window.emit, window.spelling) if window.emit is not None else None,
         span=window.span,
     )
+
+
+def _only_group(kind: QueryKind, keys: Sequence[GroupKey]) -> tuple[AggregateCall, ...]:
+    """A window that is one group and computes nothing counts its rows, so that the group has something to keep."""
+    return (AggregateCall("_a0", "count", (), type="BIGINT"),) if kind == "aggregate" and not keys else ()
