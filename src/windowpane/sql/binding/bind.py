@@ -101,14 +101,15 @@ class _Binder:
             where=all_of([*self.from_.where, *own]),
             window=window,
             keys=keys,
-            aggregates=tuple(results.out.aggregates) or _only_group(kind, keys),
+            aggregates=tuple(results.out.aggregates),
             carried=tuple(results.out.carried.values()),
             steps=steps,
             watermark=self._watermark(),
             emit=stmt.emit or Emit(),
         )
         canonical = canonical_text(query, self.shown)
-        return replace(query, canonical=canonical, plan_id=plan_id(canonical))
+        aggregates = query.aggregates or _only_group(kind, keys)
+        return replace(query, aggregates=aggregates, canonical=canonical, plan_id=plan_id(canonical))
 
     def _relation(self) -> Relation:
         """FROM, with the names by which the query knows columns that only Spark does."""
