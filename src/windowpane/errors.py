@@ -155,6 +155,10 @@ class SinkError(WindowpaneError):
         self.passing = passing
 
 
+class BundleError(WindowpaneError):
+    """The archive for the executors of a cluster cannot be made, or not be used."""
+
+
 class SparkError(WindowpaneError):
     """Spark did not start, or stopped the query for a reason of its own."""
 

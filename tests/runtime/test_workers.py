@@ -20,7 +20,7 @@ from windowpane.spark.dataflow import worker_scan
 from windowpane.spark.fold_stage import FoldStage
 from windowpane.spark.merge_stage import MergeStage
 from windowpane.spark.splitting import split_stages
-from windowpane.spark.workers import DAEMON, quick_workers, use_own_interpreter
+from windowpane.spark.workers import DAEMON, use_own_interpreter, worker_python
 
 
 def _path(python: str, given: str) -> list[str]:
@@ -32,25 +32,41 @@ def _path(python: str, given: str) -> list[str]:
 
 def test_the_archive_is_off_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    with quick_workers("local[2]") as settings:
+    with worker_python({"spark.master": "local[2]"}, is_sent=False) as settings:
         path = _path(os.environ["PYSPARK_PYTHON"], "/a/pyspark.zip:/with space/own:/a/py4j-0.10.9.9-src.zip:/b.zip")
         assert settings == DAEMON
     assert [part for part in path if "/a/" in part or part in ("/with space/own", "/b.zip")] == [
         "/with space/own",
         "/b.zip",
     ]
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert "PYSPARK_PYTHON" not in os.environ
 
 
-@pytest.mark.parametrize(("master", "chosen"), [("spark://elsewhere:7077", None), ("local[2]", "/usr/bin/python3.9")])
+@pytest.mark.parametrize(
+    ("master", "environment", "setting", "python"),
+    [
+        ("spark://elsewhere:7077", None, None, sys.executable),
+        ("local[2]", "/usr/bin/python3.9", None, "/usr/bin/python3.9"),
+        ("yarn", None, "/opt/python", "/opt/python"),
+        ("yarn", "mine", "/opt/python", "mine"),
+    ],
+)
 def test_not_on_other_machines_nor_against_what_the_user_says(
-    monkeypatch: pytest.MonkeyPatch, master: str, chosen: str | None
+    monkeypatch: pytest.MonkeyPatch, master: str, environment: str | None, setting: str | None, python: str
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    if chosen is not None:
-        monkeypatch.setenv("PYSPARK_PYTHON", chosen)
-    with quick_workers(master) as settings:
-        assert (settings, os.environ["PYSPARK_PYTHON"]) == ({}, chosen or sys.executable)
+    if environment is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", environment)
+    config = {"spark.master": master} | ({} if setting is None else {"spark.pyspark.python": setting})
+    with worker_python(config, is_sent=False) as settings:
+        assert (settings, os.environ["PYSPARK_PYTHON"]) == ({}, python)
+    assert os.environ.get("PYSPARK_PYTHON") == environment
+
+
+def test_workers_run_what_is_sent_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    with worker_python({"spark.master": "yarn"}, is_sent=True) as settings:
+        assert (settings, os.environ["PYSPARK_PYTHON"]) == (DAEMON, "./windowpane/bin/python3")
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,11 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane test hot_items.slt --spark",
         "windowpane test hot_items.slt --complete && git diff hot_items.slt",
     ),
+    file_commands.bundle: (
+        "windowpane bundle",
+        "windowpane bundle --package scipy --package my_aggregates --output dist",
+        'hdfs dfs -put "$(windowpane bundle --json | jq -r .path)" /apps/windowpane.tar.gz',
+    ),
 }
 """The commands in the order of the help, each with its examples."""
 NAMES = {file_commands.run_golden_files: "test"}

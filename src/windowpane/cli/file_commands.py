@@ -1,4 +1,4 @@
-"""Commands about files: examples, schemas, golden files. Each imports what it needs when it runs."""
+"""Commands about files: examples, schemas, golden files, bundles. Each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -76,3 +76,25 @@ def run_golden_files(
         report, code = run_goldens(files, mode, as_json=as_json)
         out.write(report)
         raise typer.Exit(code)
+
+
+def bundle(
+    *,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option("--package", metavar="NAME", help="Another installed package for it, with what it requires."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FOLDER", help="Where to write it. Default: the user's cache.")
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Make the archive that executors of a cluster run: Python, windowpane and what it requires, for this platform.
+
+    The archive is named by its contents. One that exists is not made again.
+    """
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.bundle import bundle as make  # noqa: PLC0415
+
+        out.write(make(packages or (), output, as_json=as_json))

@@ -22,7 +22,6 @@ from windowpane.config.models import (
     Options,
     Retry,
     Sink,
-    SparkSettings,
     Stream,
     StreamEventtime,
     Table,
@@ -30,6 +29,7 @@ from windowpane.config.models import (
 )
 from windowpane.config.pipeline import PipelineConfig
 from windowpane.config.problems import MultipleConfigError
+from windowpane.config.spark_settings import SparkSettings
 from windowpane.config.transforms import (
     METRICS_ONLY,
     REINJECT,

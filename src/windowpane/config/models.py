@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from windowpane.config.durations import (
     Duration,
@@ -18,8 +18,8 @@ from windowpane.config.durations import (
     Trigger,
     TriggerSetting,
 )
-from windowpane.config.settings import Settings, refusal
-from windowpane.config.values import Label, OptionMap, Place, Text, Texts
+from windowpane.config.settings import Settings
+from windowpane.config.values import Label, OptionMap, Place, Text
 from windowpane.formats import CODECS, SINKS, SOURCES, CodecFormat, SinkFormat, SourceFormat, sink_format, source_format
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
@@ -297,43 +297,6 @@ class Sink(Settings):
     def spark_options(self) -> dict[str, str]:
         """`options` as Spark takes them."""
         return spark_texts(self.options)
-
-
-_KEYS_OF_SPARK = {
-    "spark.master": "master",
-    "spark.app.name": "app_name",
-    "spark.jars": "jars",
-    "spark.jars.packages": "packages",
-}
-"""Spark's names of what `[spark]` sets; among `config` they would be overridden."""
-
-
-class SparkSettings(Settings):
-    """The Spark session."""
-
-    master: Text | None = Field(
-        default=None, description='Spark\'s master: "local[*]", "spark://host:7077", … Unset: local[*].'
-    )
-    app_name: Text = Field(default="windowpane", description="The application name.")
-    config: OptionMap = Field(default_factory=dict, description="Spark properties.")
-    packages: Texts = Field(default=(), description="Maven coordinates to fetch: group:artifact:version.")
-    jars: Texts = Field(default=(), description="Jar files to load, relative to pipeline.toml.")
-    functions: Texts = Field(
-        default=(), description="Names of UDFs that the Spark session has and queries call. Spark's own are known."
-    )
-
-    @field_validator("config", mode="after")
-    @classmethod
-    def _has_a_key_of_its_own(cls, config: dict[str, Any]) -> dict[str, Any]:
-        for name, key in _KEYS_OF_SPARK.items():
-            if name in config:
-                raise refusal("CONFLICTING_KEYS", f"`{name}` has a key of its own here", f"set `{key}` in [spark]")
-        return config
-
-    @property
-    def spark_config(self) -> dict[str, str]:
-        """`config` as Spark takes it."""
-        return spark_texts(self.config)
 
 
 def spark_texts(options: dict[str, Any]) -> dict[str, str]:

@@ -9,10 +9,11 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr
 
-from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table, UserFunctionSettings
+from windowpane.config.models import Options, Sink, Stream, Table, UserFunctionSettings
 from windowpane.config.positions import NO_POSITIONS, Positions
 from windowpane.config.secrets import redact
 from windowpane.config.settings import Settings, spread_dotted
+from windowpane.config.spark_settings import SparkSettings
 from windowpane.config.transforms import Transform
 from windowpane.config.values import Label, RelationName
 from windowpane.errors import ConfigError

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,11 +30,23 @@ from windowpane.temporary import lock_of, make_temporary, remove_temporary
 
 _DEAF = 'trap "" INT TERM HUP; exec "$@"'
 """Ignored signals stay ignored in whatever a shell executes, and the JVM leaves them so."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _POLL_SECONDS = 0.05
 _END_SECONDS = 10.0
 
 
-def launch_jvm(config: Mapping[str, str], environment: Mapping[str, str], log: Path | None) -> None:
+@dataclass(frozen=True)
+class JvmStart:
+    """How the JVM is started, beside Spark's settings."""
+
+    environment: Mapping[str, str]
+    """Variables beside ours."""
+    proxy_user: str | None = None
+    folder: Path | None = None
+    """Its working folder instead of ours. Relative paths in Spark's settings still start from ours."""
+
+
+def launch_jvm(config: Mapping[str, str], start: JvmStart, log: Path | None) -> None:
     """Start the JVM for this process and make PySpark use it. Nothing happens when PySpark has one already.
 
     With `log`, everything that the JVM and the Python workers print goes to that file.
@@ -44,27 +57,27 @@ def launch_jvm(config: Mapping[str, str], environment: Mapping[str, str], log: P
     for name, value in config.items():
         conf.set(name, value)
     if log is None:
-        gateway = _launch(config, environment, None)
+        gateway = _launch(config, start, None)
     else:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             os.fchmod(output.fileno(), log.parent.stat().st_mode & 0o666)  # it may quote rows
-            gateway = _launch(config, environment, output)
+            gateway = _launch(config, start, output)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # what SparkContext itself calls
 
 
-def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: IO[bytes] | None) -> Any:
+def _launch(config: Mapping[str, str], start: JvmStart, output: IO[bytes] | None) -> Any:
     """As pyspark.java_gateway.launch_gateway does, which gives no hold on the process while it starts."""
     folder = make_temporary("jvm")
     address = folder / "address"
     settings = folder / "settings"
     settings.touch(0o600)
-    settings.write_text(properties(config), encoding="utf-8")
+    settings.write_text(properties(_in_folder(config, start.folder)), encoding="utf-8")
     own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}
     process = subprocess.Popen(  # noqa: S603  # Spark's own script
-        ["/bin/sh", "-c", _DEAF, "sh", *_command(settings)],
+        ["/bin/sh", "-c", _DEAF, "sh", *_command(settings, start.proxy_user)],
         stdin=subprocess.PIPE, stdout=output, stderr=output,
-        env=os.environ | environment | own, start_new_session=True,
+        env=os.environ | start.environment | own, cwd=start.folder, start_new_session=True,
         # Without the folder, a JVM that is still starting when we are killed would fail and never end.
         pass_fds=(lock_of(folder),),
     )  # fmt: skip
@@ -81,11 +94,20 @@ def _launch(config: Mapping[str, str], environment: Mapping[str, str], output: I
     return gateway
 
 
-def _command(settings: Path) -> list[str]:
+def _command(settings: Path, proxy_user: str | None) -> list[str]:
     """Settings may hold passwords, and everybody on the machine sees a command line: they go by a file of our own."""
     script = str(Path(_find_spark_home()) / "bin" / "spark-submit")
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    return [script, "--load-spark-defaults", "--properties-file", str(settings), *given]
+    options = [] if proxy_user is None else ["--proxy-user", proxy_user]
+    return [script, "--load-spark-defaults", "--properties-file", str(settings), *options, *given]
+
+
+def _in_folder(config: Mapping[str, str], folder: Path | None) -> Mapping[str, str]:
+    """Java takes `user.dir` as the start of relative paths, and the working folder for programs that it executes."""
+    if folder is None:
+        return config
+    options = f'{config.get(_JAVA_OPTIONS, "")} "-Duser.dir={Path.cwd()}"'
+    return {**config, _JAVA_OPTIONS: options.strip()}
 
 
 def properties(config: Mapping[str, str]) -> str:

@@ -14,10 +14,12 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from windowpane.config import SparkSettings
 from windowpane.remote.objects import is_object_store, scheme_of
-from windowpane.spark.gateway import launch_jvm
+from windowpane.spark.gateway import JvmStart, launch_jvm
 from windowpane.spark.hadoop_settings import forget_origins
 from windowpane.spark.local_files import use_own_local_files
-from windowpane.spark.workers import is_local, quick_workers, use_own_interpreter
+from windowpane.spark.shipping import bundle_settings
+from windowpane.spark.submission import check_submission, is_submitted, submitted_settings
+from windowpane.spark.workers import folder_of_driver, is_local, use_own_interpreter, worker_python
 
 CHECKPOINT_FILES_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -57,17 +59,21 @@ DEFAULTS = {
 def create_session(
     settings: SparkSettings, shards: int | None = None, *, base: Path | None = None, log: Path | None = None
 ) -> SparkSession:
-    """A session by `[spark]`. Workers run the interpreter of the driver, so that they find the same packages.
+    """A session by `[spark]`, or by what `spark-submit` was given if it has started this process.
 
-    Jars are relative to `base`. With `log`, everything that the JVM and the Python workers print goes to that file.
+    Paths are relative to `base`. With `log`, everything that the JVM and the Python workers print goes to that file.
     """
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     config = _configuration(settings, base or Path())
     if shards is not None:
         config["spark.sql.shuffle.partitions"] = str(shards)
-    with quick_workers(config["spark.master"]) as settings_for_workers:
-        config = settings_for_workers | config
-        launch_jvm(config, _environment(config["spark.master"]), log)
+    sent = bundle_settings(config, settings, base or Path())
+    with worker_python(config, is_sent=bool(sent)) as settings_for_workers:
+        config = settings_for_workers | config | sent
+        start = JvmStart(
+            _environment(config["spark.master"]), settings.proxy_user, folder_of_driver() if sent else None
+        )
+        launch_jvm(config, start, log)
         builder = SparkSession.builder
         for name, value in config.items():
             builder = builder.config(name, value)
@@ -92,14 +98,16 @@ def _environment(master: str) -> dict[str, str]:
 
 
 def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
+    """Our defaults, under `[spark]`, under what `spark-submit` was given: its driver runs already."""
     config = DEFAULTS | settings.spark_config
     config["spark.app.name"] = settings.app_name or "windowpane"
     config["spark.master"] = settings.master or os.environ.get("MASTER") or "local[*]"
-    if settings.packages:
-        config["spark.jars.packages"] = ",".join(settings.packages)
-    if settings.jars:
-        config["spark.jars"] = ",".join(jar if "://" in jar else str(base / jar) for jar in settings.jars)
-    return config
+    wanted = settings.for_submission(base)
+    if not is_submitted():
+        return config | wanted
+    given = submitted_settings()
+    check_submission(wanted, given, settings.proxy_user)
+    return config | given
 
 
 def prepare_session(spark: SparkSession, shards: int, checkpoint: str | None = None) -> None:

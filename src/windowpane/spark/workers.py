@@ -1,4 +1,4 @@
-"""How Spark starts Python workers, where it starts them on this machine.
+"""How Spark starts Python workers: which interpreter, and how to start it fast on this machine.
 
 Spark puts an archive of PySpark in front of every worker's path. Python compiles what it imports from an archive each
 time, which takes longer than all the rest of a worker's start. The same modules are installed beside windowpane, where
@@ -11,13 +11,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
 
+from windowpane.bundling import LAUNCHER
 from windowpane.temporary import make_temporary
 
 _SCRIPT = """#!/bin/sh
@@ -32,6 +33,9 @@ done
 unset IFS
 PYTHONPATH=$rest exec "{python}" "$@"
 """
+SENT_FOLDER = "windowpane"
+"""Where executors unpack the bundle, in their working folder."""
+SENT_PYTHON = f"./{SENT_FOLDER}/{LAUNCHER}"
 DAEMON = {"spark.python.daemon.module": "windowpane.spark.daemon"}
 
 
@@ -40,22 +44,29 @@ def is_local(master: str) -> bool:
     return re.match(r"local(\[|-cluster\[|$)", master) is not None
 
 
+def chosen_python(config: Mapping[str, str]) -> str | None:
+    """The interpreter that the user wants workers to run."""
+    return os.environ.get("PYSPARK_PYTHON") or config.get("spark.pyspark.python")
+
+
 @contextmanager
-def quick_workers(master: str) -> Iterator[dict[str, str]]:
+def worker_python(config: Mapping[str, str], *, is_sent: bool) -> Iterator[dict[str, str]]:
     """Around the start of a session: settings for it, and the interpreter in the environment, where PySpark looks.
 
-    On other machines neither the script nor, at a worker's start, windowpane need be there.
+    `is_sent`: executors get a bundle. Otherwise, on other machines, workers run the interpreter that the user names,
+    or one at the path of the driver's; windowpane need not be there yet when they start.
     """
-    chosen = os.environ.get("PYSPARK_PYTHON")
-    if not is_local(master) or chosen not in (None, sys.executable) or _from_archive():
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        yield {}
-        return
-    os.environ["PYSPARK_PYTHON"] = _script()
+    chosen, before = chosen_python(config), os.environ.get("PYSPARK_PYTHON")
+    is_quick = is_local(config["spark.master"]) and chosen in (None, sys.executable) and not _from_archive()
+    own = _script() if is_quick else chosen or sys.executable
+    os.environ["PYSPARK_PYTHON"] = SENT_PYTHON if is_sent else own
     try:
-        yield DAEMON
+        yield DAEMON if is_quick or is_sent else {}
     finally:
-        os.environ["PYSPARK_PYTHON"] = chosen or sys.executable
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
 
 
 def use_own_interpreter(spark: SparkSession) -> None:
@@ -72,13 +83,29 @@ def _from_archive() -> bool:
     return not Path(pyspark.__file__).is_file()
 
 
+def folder_of_driver() -> Path:
+    """A working folder for the driver's JVM, in which the path of the interpreter that is sent is a script of ours.
+
+    The JVM itself starts a worker now and then, by the same path as executors do.
+    """
+    folder = make_temporary("python")
+    script = folder / SENT_PYTHON
+    script.parent.mkdir(parents=True)
+    _write_script(script)
+    return folder
+
+
 def _script() -> str:
     """An executable to start workers with; the interpreter itself where scripts cannot be executed."""
     script = make_temporary("python") / "python3"
-    script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
-    script.chmod(0o755)
+    _write_script(script)
     try:
         tried = subprocess.run([script, "-S", "-c", ""], capture_output=True, check=False)  # noqa: S603
     except OSError:
         return sys.executable
     return str(script) if tried.returncode == 0 else sys.executable
+
+
+def _write_script(script: Path) -> None:
+    script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
+    script.chmod(0o755)

@@ -1,0 +1,53 @@
+"""What holds if `spark-submit` has started this process: its JVM runs already, with the settings it was given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from pyspark import SparkConf, SparkContext
+
+from windowpane.errors import ConfigError
+
+_OPTIONS = {
+    "spark.jars": "--jars",
+    "spark.jars.packages": "--packages",
+    "spark.jars.excludes": "--exclude-packages",
+    "spark.jars.repositories": "--repositories",
+    "spark.submit.pyFiles": "--py-files",
+    "spark.files": "--files",
+    "spark.archives": "--archives",
+}
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def is_driver_in_cluster(config: Mapping[str, str]) -> bool:
+    """Whether `spark-submit` was told to start the driver on a machine of the cluster."""
+    return config.get("spark.submit.deployMode") == "cluster"
+
+
+def submitted_settings() -> dict[str, str]:
+    """The properties that `spark-submit` was given, by options, `--conf` and files."""
+    SparkContext._ensure_initialized()  # noqa: SLF001  # SparkConf asks the JVM, and connects to none by itself
+    return dict(SparkConf().getAll())
+
+
+def check_submission(wanted: Mapping[str, str], given: Mapping[str, str], proxy_user: str | None) -> None:
+    """Refuse what `[spark]` asks for and `spark-submit` was not told: now it would have no effect."""
+    missing = [_OPTIONS[name] for name in wanted if not _has_all(given.get(name, ""), wanted[name])]
+    missing += ["--proxy-user"] if proxy_user is not None else []
+    if missing:
+        raise ConfigError(
+            "SPARK_SUBMIT", f"[spark] of the pipeline comes too late for {', '.join(missing)}: Spark runs already",
+            "give these options to spark-submit, and leave out the keys in [spark]",
+        )  # fmt: skip
+
+
+def _has_all(given: str, wanted: str) -> bool:
+    """Whether the files or packages are listed; spark-submit may have put them into other folders."""
+    names = {each.rpartition("/")[2] for each in given.split(",")}
+    return all(each.rpartition("/")[2] in names for each in wanted.split(","))
