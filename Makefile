@@ -16,12 +16,12 @@ test: test-fast test-spark ## Run all tests
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Spark and no Java (under a minute)
-	$(PYTHON) -m pytest -m "not spark and not kafka and not postgres and not s3 and not hdfs" -n auto
+	$(PYTHON) -m pytest -m "not spark and not cluster and not kafka and not postgres and not s3 and not hdfs" -n auto
 
 .PHONY: search
 SEARCH ?= 20
 search: setup ## Look SEARCH times as long for counterexamples: oracle, properties, mutated queries, layouts of the stages, the corpus as streams
-	SEARCH=$(SEARCH) $(PYTHON) -m pytest -m "not spark and not kafka and not postgres and not s3 and not hdfs" -n auto \
+	SEARCH=$(SEARCH) $(PYTHON) -m pytest -m "not spark and not cluster and not kafka and not postgres and not s3 and not hdfs" -n auto \
 		tests/oracle tests/sql/test_fuzz.py tests/core tests/config/test_any_input.py tests/spark/test_stages.py
 	@scripts/java
 	SEARCH=$(SEARCH) $(PYTHON) -m pytest -n 0 tests/spark/test_corpus_streams.py
@@ -33,6 +33,16 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
 	$(PYTHON) -m pytest -m "spark or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile
+
+.PHONY: test-cluster
+test-cluster: setup ## Run a pipeline on a Spark cluster whose machines are lost one by one (root on Linux: network and mount namespaces)
+	@scripts/java
+	@scripts/hadoop-jars
+	$(PYTHON) -m pytest -m cluster -n 0 tests/cluster
+
+.PHONY: check-deploy
+check-deploy: ## Check deploy/ with linters and the schemas of Kubernetes
+	@scripts/check-deploy
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
@@ -137,5 +147,5 @@ torture-state: setup ## Kill a pipeline while it merges state and closes a windo
 
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse \
+	rm -rf .venv .tools .tools-deploy .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse \
 		examples/*/out examples/*/state examples/demo/data

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.spark
 
 FILES = 6
 SETTINGS = """
+bundle = false
 [spark.config]
 "spark.executor.memory" = "512m"
 "spark.executor.cores" = 1

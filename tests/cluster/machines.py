@@ -1,0 +1,179 @@
+"""Machines on one machine: each has its own address, host name, temporary folders and view of the disk.
+
+A machine is a network, a mount and a host name namespace, held by a process that sleeps. All are ports of one bridge.
+Workers see neither the project, nor its virtual environment, nor the Python it is made from: only Java, and Spark
+under /mnt/spark. Nothing that one machine writes is seen by another, unless a folder is given to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK_HOME = "/mnt/spark"
+SCRATCH = "/mnt/scratch"
+_BRIDGE = f"wpb{os.getpid() % 100_000}"
+_DEADLINE = 20.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`holder` is the process whose namespaces the machine is."""
+
+    name: str
+    address: str
+    holder: subprocess.Popen[bytes]
+
+    def command(self, *arguments: str, environment: Mapping[str, str] | None = None) -> list[str]:
+        """The command that runs another one here, with nothing of our environment."""
+        given = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": SCRATCH, "TMPDIR": SCRATCH,
+                 "SPARK_LOCAL_DIRS": SCRATCH}  # fmt: skip
+        given |= {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
+        variables = [f"{name}={value}" for name, value in (given | dict(environment or {})).items()]
+        enter = ["nsenter", "--target", str(self.holder.pid), "--mount", "--net", "--uts"]
+        return [*enter, "env", "-i", "-C", SCRATCH, *variables, *arguments]
+
+    def start(
+        self, log: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
+            command = self.command(*arguments, environment=environment)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def processes(self, wanted: str = "") -> list[int]:
+        """Processes here whose command line contains this text."""
+        own, found = Path(f"/proc/{self.holder.pid}/ns/net").stat().st_ino, []
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                is_here = (path / "ns" / "net").stat().st_ino == own and int(path.name) != self.holder.pid
+                if is_here and wanted in (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+                    found.append(int(path.name))
+        return sorted(found)
+
+    def signal(self, number: int, wanted: str = "") -> int:
+        """Send a signal to processes here; returns to how many."""
+        found = self.processes(wanted)
+        for process in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+        return len(found)
+
+    def crash(self) -> None:
+        """The power goes: every process ends at once, and its disk is lost with the namespaces."""
+        deadline = time.monotonic() + _DEADLINE
+        while self.signal(signal.SIGKILL) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.holder.kill()
+        self.holder.wait()
+
+
+@dataclass
+class Network:
+    """Machines that reach each other, and that we reach."""
+
+    folder: Path
+    subnet: str
+    names: tuple[str, ...]
+    machines: list[Machine] = field(default_factory=list)
+
+    def add(self, name: str, *, sees_project: bool = False, shared: Mapping[str, Path] | None = None) -> Machine:
+        """A machine. `shared`: folders of ours that it mounts, by the path it gives them."""
+        number = self.names.index(name) + 10
+        address = f"{self.subnet}.{number}"
+        script = self.folder / f"{name}.sh"
+        script.write_text(_mounts(self, name, sees_project=sees_project, shared=shared or {}), encoding="utf-8")
+        holder = subprocess.Popen(
+            ["unshare", "--mount", "--net", "--uts", "--propagation", "private", "sh", str(script)],
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        machine = Machine(name, address, holder)
+        self.machines.append(machine)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n", "its mounts cannot be made"
+        near = f"{_BRIDGE}n{number}"
+        _do("ip", "link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+        _do("ip", "link", "set", near, "master", _BRIDGE, "up")
+        inside = ["nsenter", "--target", str(holder.pid), "--net", "ip"]
+        _do(*inside, "address", "add", f"{address}/24", "dev", "eth0")
+        _do(*inside, "link", "set", "eth0", "up")
+        _do(*inside, "link", "set", "lo", "up")
+        return machine
+
+
+@contextlib.contextmanager
+def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
+    """A bridge for machines of these names. Skips the test where namespaces are not permitted."""
+    subnet = f"198.18.{os.getpid() % 250}"
+    _skip_unless_permitted()
+    made = Network(folder, subnet, names)
+    try:
+        _do("ip", "link", "add", _BRIDGE, "type", "bridge")
+        _do("ip", "address", "add", f"{subnet}.1/24", "dev", _BRIDGE)
+        _do("ip", "link", "set", _BRIDGE, "up")
+        yield made
+    finally:
+        for machine in made.machines:
+            machine.crash()
+        subprocess.run(["ip", "link", "del", _BRIDGE], check=False, capture_output=True)
+
+
+def _mounts(within: Network, name: str, *, sees_project: bool, shared: Mapping[str, Path]) -> str:
+    """The script that builds a machine's view of the disk, and then sleeps for as long as the machine exists."""
+    spark = shlex.quote(str(Path(pyspark.__file__).parent))
+    hosts = "\n".join(f"{within.subnet}.{10 + at} {each}" for at, each in enumerate(within.names))
+    lines = [
+        "set -e", f"hostname {name}",
+        "mount -t tmpfs -o size=4g tmpfs /mnt", f"mkdir {SPARK_HOME} {SCRATCH} /mnt/etc",
+        f"mount --bind {spark} {SPARK_HOME}",
+        f"printf '127.0.0.1 localhost\\n%s\\n' {shlex.quote(hosts)} > /mnt/etc/hosts",
+        "mount --bind /mnt/etc/hosts /etc/hosts",
+    ]  # fmt: skip
+    for place, folder in shared.items():
+        lines += [f"mkdir -p {place}", f"mount --bind {shlex.quote(str(folder))} {place}"]
+    hidden = [Path("/tmp"), *([] if sees_project else _of_the_project())]
+    lines += [f"mount -t tmpfs tmpfs {shlex.quote(str(path))}" for path in hidden]
+    return "\n".join([*lines, "echo ready", "exec sleep 86400"])
+
+
+def _of_the_project() -> list[Path]:
+    """Where the project and its Python are. A Python of the system stays: workers must not find windowpane there."""
+    places = {path.resolve() for path in (ROOT, Path(sys.base_prefix), Path.home(), Path(sys.prefix)) if path.is_dir()}
+    own = {path for path in places if not path.is_relative_to("/usr") and path != Path("/")}
+    return sorted(path for path in own if not any(path != each and path.is_relative_to(each) for each in own))
+
+
+def _skip_unless_permitted() -> None:
+    for program in ("ip", "unshare", "nsenter"):
+        if shutil.which(program) is None:
+            pytest.skip(f"`{program}` is not installed (Debian: iproute2, util-linux)")
+    tried = [["ip", "link", "add", _BRIDGE, "type", "bridge"], ["ip", "link", "del", _BRIDGE],
+             ["unshare", "--mount", "--net", "--uts", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]]  # fmt: skip
+    for command in tried:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"namespaces cannot be used here: {done.stderr.strip()}")
+
+
+def _do(*command: str) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"

@@ -1,0 +1,103 @@
+"""A standalone cluster on machines of its own, and drivers of a pipeline on others."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.machines import ROOT, SPARK_HOME, Machine, Network, network
+from windowpane.bundling import make_bundle
+
+EXECUTOR = "CoarseGrainedExecutorBackend"
+DEADLINE = 900.0
+"""Seconds for one step on a busy machine."""
+_PORT = 7077
+_WORKERS, _DRIVERS = ("worker1", "worker2"), ("driver1", "driver2", "driver3")
+_CACHE = "/mnt/cache"
+
+
+@dataclass
+class Cluster:
+    """`master`: its URL. Workers and drivers by name."""
+
+    network: Network
+    folder: Path
+    master: str
+    shared: Mapping[str, Path]
+    workers: dict[str, Machine] = field(default_factory=dict)
+
+    def driver(self, name: str) -> Machine:
+        """A new machine for drivers, which has the project, and bundles that were made before."""
+        return self.network.add(name, sees_project=True, shared={**self.shared, _CACHE: self.folder / "cache"})
+
+    def run(self, driver: Machine, pipeline: str) -> subprocess.Popen[bytes]:
+        """`windowpane run --drain` there."""
+        arguments = (sys.executable, "-m", "windowpane", "run", "--drain", pipeline)
+        environment = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src")}
+        return driver.start(self.log(driver), *arguments, environment=environment)
+
+    def log(self, machine: Machine) -> Path:
+        return self.folder / f"{machine.name}.log"
+
+
+@contextlib.contextmanager
+def standalone(folder: Path, shared: Mapping[str, Path]) -> Iterator[Cluster]:
+    """A master and two workers of one core each; all machines mount the folders `shared`."""
+    names = ("master", "store", *_WORKERS, *_DRIVERS)
+    with network(folder, names) as connected:
+        make_bundle(folder=folder / "cache" / "windowpane" / "bundles")
+        master = connected.add("master")
+        cluster = Cluster(connected, folder, f"spark://{master.address}:{_PORT}", shared)
+        options = ("--host", master.address, "--port", str(_PORT), "--webui-port", "0")
+        _spark(cluster, master, "org.apache.spark.deploy.master.Master", *options)
+        wait_for_port(master.address, _PORT)
+        for name in _WORKERS:
+            start_worker(cluster, name)
+        yield cluster
+
+
+def start_worker(cluster: Cluster, name: str) -> Machine:
+    machine = cluster.network.add(name, shared=cluster.shared)
+    options = ("--cores", "1", "--memory", "1g", "--host", machine.address, "--webui-port", "0")
+    _spark(cluster, machine, "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", "/mnt/scratch/work",
+           cluster.master)  # fmt: skip
+    cluster.workers[name] = machine
+    return machine
+
+
+def _spark(cluster: Cluster, machine: Machine, *arguments: str) -> None:
+    environment = {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": machine.address, "SPARK_NO_DAEMONIZE": "1"}
+    machine.start(cluster.log(machine), f"{SPARK_HOME}/bin/spark-class", *arguments, environment=environment)
+
+
+def wait_for_port(address: str, port: int) -> None:
+    wait_until(lambda: _listens(address, port), f"nothing listens on {address}:{port}")
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not is_so():
+        assert process is None or process.poll() is None, f"{otherwise}: the run has ended"
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def _listens(address: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
+        return True
+    return False
+
+
+def spark_table(master: str, more: Mapping[str, object] | None = None) -> str:
+    """The lines of `[spark]` for such small machines."""
+    config = {"spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.cores.max": 2,
+              "spark.network.timeout": "60s", "spark.executor.heartbeatInterval": "5s"} | dict(more or {})  # fmt: skip
+    lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in config.items()]
+    return f'[spark]\nmaster = "{master}"\n[spark.config]\n' + "\n".join(lines) + "\n"
