@@ -13,7 +13,7 @@ from pathlib import Path
 
 COMMAND = [sys.executable, "-c", "from windowpane.cli import main; main()"]
 MARK = "WINDOWPANE_TEST_MARK"
-DEADLINE = 1500.0
+DEADLINE = 400.0
 """Seconds for one step on a busy machine; on an idle one each takes about ten."""
 FROM_FILES = """
 format = "json"

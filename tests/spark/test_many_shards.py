@@ -1,0 +1,45 @@
+"""64 tasks and 64 shards: messages between them stay cheap, and nothing else grows with their number."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.spark.staged import Layout, staged
+
+SQL = "SELECT k, count(*) AS n, sum(v) AS s FROM s GROUP BY tumblingwindow('ss', 10), k"
+STREAMS = {"s": {"schema": "ts BIGINT, k BIGINT, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_s"}}}
+ROWS = [{"ts": 1, "k": number % 500, "v": number} for number in range(4_096)]
+
+
+def run(tasks: int, shards: int) -> tuple[float, int, list[Any]]:
+    """CPU seconds, bytes of all messages, and the results."""
+    harness = staged(Layout(shards, tasks), SQL, streams=STREAMS, options={"eventtime.enabled": True})
+    runner: Any = harness._runner
+    sent, fold = [0], runner._fold
+
+    def weighed(*arguments: Any) -> list[bytes]:
+        payloads: list[bytes] = fold(*arguments)
+        sent[0] += sum(map(len, payloads))
+        return payloads
+
+    runner._fold = weighed
+    began = time.process_time()
+    harness.push(ROWS)
+    took = time.process_time() - began
+    return took, sent[0], sorted(harness.end().rows, key=lambda row: int(str(row["k"])))
+
+
+@pytest.mark.slow
+def test_messages_do_not_become_dearer_with_their_number() -> None:
+    _, _, wanted = run(1, 1)
+    some, some_bytes, results = run(32, 32)
+    assert results == wanted
+    many, many_bytes, results = run(64, 64)
+    assert results == wanted
+    # Four times as many messages. Tasks, shards and rows are part of both, so that four times as much is the most.
+    assert many < 4 * 1.5 * some, "of CPU time"
+    assert many_bytes < 4 * 1.5 * some_bytes
+    assert many_bytes / 64**2 < 4_000, "bytes of a message with a dozen groups"
