@@ -2,7 +2,7 @@
 
     python -m bench.scale_messages [--rows 65536] [--groups 1000]
 
-A micro-batch with T tasks and S shards sends T × S messages. Rows and groups stay the same here, so what grows is the
+A micro-batch with T tasks and S shards sends T times S messages. Rows and groups stay the same here: what grows is the
 cost of tasks, of shards and of messages. CPU seconds, which other work on the machine disturbs little.
 """
 

@@ -2,7 +2,7 @@
 
 A machine is a network, a mount and a host name namespace, held by a process that sleeps. All are ports of one bridge.
 Workers see neither the project, nor its virtual environment, nor the Python it is made from: only Java, and Spark
-under /mnt/spark. Nothing that one machine writes is seen by another, unless a folder is given to it.
+in a folder of their own. Nothing that one machine writes is seen by another, unless a folder is given to it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import pyspark
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SPARK_HOME = "/mnt/spark"
-SCRATCH = "/mnt/scratch"
+MOUNTS = "/mnt"
+"""A folder of every system that is for this."""
+SPARK_HOME = f"{MOUNTS}/spark"
+SCRATCH = f"{MOUNTS}/scratch"
 _BRIDGE = f"wpb{os.getpid() % 100_000}"
 _DEADLINE = 20.0
 
@@ -143,10 +145,10 @@ def _mounts(within: Network, name: str, *, sees_project: bool, shared: Mapping[s
     hosts = "\n".join(f"{within.subnet}.{10 + at} {each}" for at, each in enumerate(within.names))
     lines = [
         "set -e", f"hostname {name}",
-        "mount -t tmpfs -o size=4g tmpfs /mnt", f"mkdir {SPARK_HOME} {SCRATCH} /mnt/etc",
+        f"mount -t tmpfs -o size=4g tmpfs {MOUNTS}", f"mkdir {SPARK_HOME} {SCRATCH} {MOUNTS}/etc",
         f"mount --bind {spark} {SPARK_HOME}",
-        f"printf '127.0.0.1 localhost\\n%s\\n' {shlex.quote(hosts)} > /mnt/etc/hosts",
-        "mount --bind /mnt/etc/hosts /etc/hosts",
+        f"printf '127.0.0.1 localhost\\n%s\\n' {shlex.quote(hosts)} > {MOUNTS}/etc/hosts",
+        f"mount --bind {MOUNTS}/etc/hosts /etc/hosts",
     ]  # fmt: skip
     for place, folder in shared.items():
         lines += [f"mkdir -p {place}", f"mount --bind {shlex.quote(str(folder))} {place}"]

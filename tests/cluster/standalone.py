@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.machines import ROOT, SPARK_HOME, Machine, Network, network
+from tests.cluster.machines import MOUNTS, ROOT, SCRATCH, SPARK_HOME, Machine, Network, network
 from windowpane.bundling import make_bundle
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -20,7 +20,7 @@ DEADLINE = 900.0
 """Seconds for one step on a busy machine."""
 _PORT = 7077
 _WORKERS, _DRIVERS = ("worker1", "worker2"), ("driver1", "driver2", "driver3")
-_CACHE = "/mnt/cache"
+_CACHE = f"{MOUNTS}/cache"
 
 
 @dataclass
@@ -66,7 +66,7 @@ def standalone(folder: Path, shared: Mapping[str, Path]) -> Iterator[Cluster]:
 def start_worker(cluster: Cluster, name: str) -> Machine:
     machine = cluster.network.add(name, shared=cluster.shared)
     options = ("--cores", "1", "--memory", "1g", "--host", machine.address, "--webui-port", "0")
-    _spark(cluster, machine, "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", "/mnt/scratch/work",
+    _spark(cluster, machine, "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", f"{SCRATCH}/work",
            cluster.master)  # fmt: skip
     cluster.workers[name] = machine
     return machine

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from bench.torture import account, compare, make_job, output, run_to_end, unfinished
+from tests.cluster.machines import MOUNTS, SCRATCH
 from tests.cluster.standalone import DEADLINE, EXECUTOR, Cluster, spark_table, standalone, wait_until
 
 pytestmark = pytest.mark.cluster
 
 FILES = 8
-SHARED = "/mnt/shared"
+SHARED = f"{MOUNTS}/shared"
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[
 
 def test_machines_share_nothing_else(cluster: Cluster) -> None:
     one, two = cluster.workers.values()
-    one.run("touch", "/mnt/scratch/mine", "/tmp/mine")
-    assert "mine" not in two.run("ls", "/mnt/scratch", "/tmp")
+    one.run("touch", f"{SCRATCH}/mine")
+    assert "mine" not in two.run("ls", SCRATCH)
     assert one.run("hostname") != two.run("hostname")
     assert one.run("sh", "-c", f"ls {Path(__file__).parents[2]} | wc -l").strip() == "0", "the project is not there"
 

@@ -32,7 +32,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
         ({"master": "yarn", "bundle": "b.tar.gz", "archives": ["m.zip#model"]},
          {"spark.archives": "/jobs/m.zip#model,/jobs/b.tar.gz#windowpane"}),
         ({"master": "k8s://https://h", "bundle": False}, {}),
-        ({"master": "yarn", "bundle": "b.tar.gz", "config": {"spark.pyspark.python": "/opt/python"}}, {}),
+        ({"master": "yarn", "bundle": "b.tar.gz", "config": {"spark.pyspark.python": "/usr/bin/python3"}}, {}),
         ({"master": "local[2]", "bundle": "b.tar.gz"}, {}),
         ({"bundle": "b.tar.gz"}, {}),
     ],
@@ -52,7 +52,7 @@ def test_spark_submit_in_client_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError) as refused:
         bundle_settings({"spark.master": "yarn"}, SparkSettings(), BASE)
     assert refused.value.code == "SPARK_SUBMIT"
-    for more in ({"spark.pyspark.python": "/opt/python"}, {"spark.submit.deployMode": "cluster"}):
+    for more in ({"spark.pyspark.python": "/usr/bin/python3"}, {"spark.submit.deployMode": "cluster"}):
         assert bundle_settings({"spark.master": "yarn"} | more, SparkSettings(), BASE) == {}
 
 

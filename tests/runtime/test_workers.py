@@ -47,8 +47,8 @@ def test_the_archive_is_off_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("spark://elsewhere:7077", None, None, sys.executable),
         ("local[2]", "/usr/bin/python3.9", None, "/usr/bin/python3.9"),
-        ("yarn", None, "/opt/python", "/opt/python"),
-        ("yarn", "mine", "/opt/python", "mine"),
+        ("yarn", None, "/usr/bin/python3.12", "/usr/bin/python3.12"),
+        ("yarn", "mine", "/usr/bin/python3.12", "mine"),
     ],
 )
 def test_not_on_other_machines_nor_against_what_the_user_says(

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from windowpane.config.completeness import complete
-from windowpane.config.models import Options, Sink, SparkSettings, Stream, Table
+from windowpane.config.models import Options, Sink, Stream, Table
 from windowpane.config.pipeline import Origin, PipelineConfig
 from windowpane.config.positions import NO_POSITIONS, Positions, index_positions
 from windowpane.config.problems import as_one_error, explain
 from windowpane.config.secrets import Substitution
 from windowpane.config.settings import Settings, spread_dotted
+from windowpane.config.spark_settings import SparkSettings
 from windowpane.config.transforms import Transform
 from windowpane.errors import ConfigError
 
