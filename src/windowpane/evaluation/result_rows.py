@@ -4,6 +4,7 @@ projection of the other.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,19 +21,22 @@ HELD = "_held"
 """The column that holds HAVING."""
 
 
-def with_pseudo_columns(results: pa.RecordBatch, plan_id: str) -> dict[str, pa.Array]:
-    """The columns of results by name, with those that SELECT knows of the window."""
+def with_pseudo_columns(
+    results: pa.RecordBatch, plan_id: str, read: Collection[str] | None = None
+) -> dict[str, pa.Array]:
+    """The columns of results by name, with those that SELECT knows of the window. `read`: those that are needed."""
     columns = {name: results.column(name) for name in results.schema.names}
+    made: dict[str, Callable[[], pa.Array]] = {}
     if c.WINDOW_START in columns:
         start, end = int64s(results, c.WINDOW_START), int64s(results, c.WINDOW_END)
         salt = int64s(results, c.WINDOW_SALT) if c.WINDOW_SALT in columns else None
-        columns["window_start"], columns["window_end"] = _instants(start), _instants(end)
-        columns["window_time"] = _instants(end - 1)
-        columns["window_id"] = window_ids(plan_id, start, end, salt)
+        made = {"window_start": lambda: _instants(start), "window_end": lambda: _instants(end)}
+        made |= {"window_time": lambda: _instants(end - 1)}
+        made |= {"window_id": lambda: window_ids(plan_id, start, end, salt)}
     if c.TRIGGER in columns:
-        columns["trigger_time"] = _instants(int64s(results, c.TRIGGER))
+        made["trigger_time"] = lambda: _instants(int64s(results, c.TRIGGER))
     columns["emit_epoch"], columns["is_final"] = columns.pop(c.EPOCH), columns.pop(c.FINAL)
-    return columns
+    return columns | {name: make() for name, make in made.items() if read is None or name in read}
 
 
 def _instants(values: npt.NDArray[np.int64]) -> pa.Array:
@@ -47,6 +51,8 @@ class ResultRows:
     """Of the inner query, for the ids of its windows."""
     select: Projection
     """HAVING and the columns of the inner query, over its results."""
+    read: frozenset[str]
+    """Columns of results that these read."""
     has_having: bool
     projection: Projection
     """The columns that the operators of the outer query read, over those of the inner one."""
@@ -60,7 +66,7 @@ class ResultRows:
 
     def rows(self, results: pa.RecordBatch, times: npt.NDArray[np.int64], clock_us: int) -> pa.RecordBatch:
         """As of `core.operators.chained.RowsOfResults`."""
-        source = pa.table({**with_pseudo_columns(results, self.plan_id), c.EVENT_TIME: pa.array(times, pa.int64())})
+        source = pa.table({**with_pseudo_columns(results, self.plan_id, self.read), c.EVENT_TIME: pa.array(times)})
         selected = self._held(self.select.rows(source, clock_us))
         found = self.projection.rows(selected, clock_us)
         columns = {name: found.column(name) for name in found.schema.names if name != c.TIME_SOURCE}

@@ -51,7 +51,8 @@ class ChainCompiler:
         if event_time is not None:
             times = harness_times(event_time.steps, self.context.types, self._compiler(shown))
             projection = replace(projection, times=times, continued=False)
-        return ResultRows(plan_id, select, bool(having), projection, tuple(aliases.items()))
+        used = frozenset(name for each in (*having, *outputs) for name in each.expr.columns)
+        return ResultRows(plan_id, select, used, bool(having), projection, tuple(aliases.items()))
 
     def _projection(
         self, columns: Sequence[InputColumn], types: Mapping[str, str | None], where: str | None

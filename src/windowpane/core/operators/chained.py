@@ -11,12 +11,15 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
-from windowpane.core.frames import BatchEnd, Emissions, Frame, Rows, Watermark
+from windowpane.core.frames import BatchEnd, ControlSignal, Emissions, Frame, Rows, Watermark
 from windowpane.core.operators.base import Operator
 from windowpane.core.operators.intake import Intake
-from windowpane.core.rows import Int64s, flags, int64s, select
+from windowpane.core.rows import Int64s, concat, flags, int64s, select
 from windowpane.core.side import Key
 from windowpane.core.state import Header
+
+ENOUGH = 50_000
+"""As many results become rows before the micro-batch ends."""
 
 
 class RowsOfResults(Protocol):
@@ -49,12 +52,22 @@ class ResultsAsRows(Operator):
         self._computed, self._delay_us = computed, delay_us
         self._arrivals = 0
         self._next_us: int | None = None
+        self._taken: list[pa.RecordBatch] = []
+        """Results of this micro-batch that are not rows yet: those of many small windows are computed at once."""
 
     def on_emissions(self, frame: Emissions) -> list[Frame]:
         final = select(frame.batch, flags(frame.batch, c.FINAL))
-        rows = self._rows(final) if final.num_rows else final
+        self._taken += [final] if final.num_rows else []
+        return self._made() if sum(each.num_rows for each in self._taken) >= ENOUGH else []
+
+    def _made(self) -> list[Frame]:
+        """The rows of the results taken."""
+        taken, self._taken = concat(self._taken), []
+        rows = self._rows(taken) if taken is not None else None
+        if rows is None or not rows.num_rows:
+            return []
         self._arrivals += rows.num_rows
-        return [Rows(rows)] if rows.num_rows else []
+        return [Rows(rows)]
 
     def _rows(self, results: pa.RecordBatch) -> pa.RecordBatch:
         names = results.schema.names
@@ -70,9 +83,12 @@ class ResultsAsRows(Operator):
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         target, self._next_us = self._next_us, None
         if target is None or (self.watermark_us is not None and target <= self.watermark_us):
-            return [frame]
+            return [*self._made(), frame]
         self.watermark_us = target
-        return [Watermark(target), frame]
+        return [*self._made(), Watermark(target), frame]
+
+    def on_end(self) -> list[Frame]:
+        return [*self._made(), ControlSignal.END]
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         return self._rows(empty_batch(given)).schema
