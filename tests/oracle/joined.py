@@ -13,18 +13,22 @@ class JoinQuery:
     """A join of the streams a (ts, k, v) and b (ts, k, w). `slide`: None for tumbling windows. Times are ms."""
 
     kind: str
-    size: int
+    size: int = 1
     slide: int | None = None
     lateness: int = 0
     condition: bool = False
     """ON also asks for v > w."""
     where: str | None = None
+    interval: tuple[int, int] | None = None
+    """Without a window: b.ts - a.ts is in this range, bounds included."""
     grouped: str | None = None
     """`k` groups by the key of the left side, `all` counts all joined rows of a window."""
 
     def sql(self) -> str:
         words = {"inner": "JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
         on = "a.k = b.k" + (" AND v > w" if self.condition else "")
+        if self.interval is not None:
+            on += f" AND b.ts BETWEEN a.ts + ({self.interval[0]}) AND a.ts + {self.interval[1]}"
         one_sided = self.kind in ("semi", "anti")
         rights = "" if one_sided else ", w, b.k AS bk"
         counted = "count(*) AS n, sum(v) AS v" + ("" if one_sided else ", sum(v * w) AS p, max(w) AS w")
@@ -35,12 +39,16 @@ class JoinQuery:
         late = f" WATERMARK (ALLOWED LATENESS {self.lateness} MILLISECONDS)" if self.lateness else ""
         where = f" WHERE {self.where}" if self.where else ""
         group = " GROUP BY a.k" if self.grouped == "k" else ""
+        if self.interval is not None:
+            return f"SELECT {select} FROM a {words.get(self.kind, f'{self.kind.upper()} JOIN')} b ON {on}{where}"
         joined = f"FROM a {words.get(self.kind, f'{self.kind.upper()} JOIN')} b ON {on}{where}"
         return f"SELECT window_start, window_end, {select} {joined}{group} WINDOW {window}{late}"
 
 
-@dataclass
+@dataclass(eq=False)
 class Row:
+    """Rows are told apart by identity."""
+
     side: str
     ts: int
     key: str | None
@@ -176,4 +184,65 @@ class JoinOracle:
             if not one_sided:
                 result += (sum(products) if products else None, max(others) if others else None)  # type: ignore[type-var]
             found.append((key, *result) if self.query.grouped == "k" else result)
+        return found
+
+
+class IntervalOracle(JoinOracle):
+    """The same for joins without a window. A row at or behind the watermark is late."""
+
+    def push(self, side: str, rows: list[tuple[int, str | None, int | None]]) -> tuple[list[Joined], dict[str, int]]:
+        counts = dict.fromkeys(("aggregated", "filtered", "late", "unmatched"), 0)
+        fresh = []
+        for ts, key, value in rows:
+            self.maxima[side] = max(ts, self.maxima.get(side, ts))
+            row = Row(side, ts, key, value)
+            if self._filters(row):
+                counts["filtered"] += 1
+            elif self.watermark is not None and ts <= self.watermark:
+                counts["late"] += 1
+            else:
+                fresh.append(row)
+        pairs = self._pairs(fresh)
+        self.rows += fresh
+        if len(self.maxima) == 2:
+            self.watermark = max(min(self.maxima.values()), self.watermark or -(10**18))
+        return self._results(pairs + self._expired(counts, self.watermark)), counts
+
+    def end(self) -> tuple[list[Joined], dict[str, int]]:
+        counts = dict.fromkeys(("aggregated", "filtered", "late", "unmatched"), 0)
+        return self._results(self._expired(counts, 10**18)), counts
+
+    def _pairs(self, fresh: list[Row]) -> list[Pair]:
+        found: list[Pair] = []
+        for row in fresh:
+            for other in [*self.rows, *fresh[: fresh.index(row)]]:
+                left, right = (row, other) if row.side == "a" else (other, row)
+                if (left.side, right.side) == ("a", "b") and self._are_partners(left, right):
+                    found += [(left, None)] if self.query.kind == "semi" and not left.used else []
+                    found += [(left, right)] if self.query.kind not in ("semi", "anti") else []
+                    left.used = right.used = True
+        return found
+
+    def _are_partners(self, left: Row, right: Row) -> bool:
+        assert self.query.interval is not None
+        low, high = self.query.interval
+        near = low <= right.ts - left.ts <= high
+        return near and left.key is not None and left.key == right.key and self._holds(left, right)
+
+    def _expired(self, counts: dict[str, int], watermark: int | None) -> list[Pair]:
+        """Rows for which no partner can come any more."""
+        found: list[Pair] = []
+        if watermark is None:
+            return found
+        assert self.query.interval is not None
+        reach = {"a": self.query.interval[1], "b": -self.query.interval[0]}
+        kind = self.query.kind
+        for row in [row for row in self.rows if row.ts + reach[row.side] <= watermark]:
+            self.rows.remove(row)
+            preserved = kind in {"a": ("left", "full", "anti"), "b": ("right", "full")}[row.side]
+            if preserved and not row.used:
+                found.append((row, None) if row.side == "a" else (None, row))
+            excluded = kind == "anti" and row.side == "a"
+            taken = row.used != excluded if excluded else row.used or preserved
+            counts["aggregated" if taken else "filtered" if excluded else "unmatched"] += 1
         return found

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle.joined import WHERES, JoinOracle, JoinQuery
+from tests.oracle.joined import WHERES, IntervalOracle, JoinOracle, JoinQuery
 from tests.search import search
 from tests.spark.staged import Layout, rescale, staged
 from windowpane.testing import Harness
@@ -41,6 +41,15 @@ def queries(draw: st.DrawFn) -> JoinQuery:
     )
 
 
+@st.composite
+def interval_queries(draw: st.DrawFn) -> JoinQuery:
+    kind = draw(st.sampled_from(["inner", "left", "right", "full", "semi", "anti"]))
+    wheres = [None, None, "v > 1"] if kind in ("semi", "anti") else [None, *WHERES]
+    low = draw(st.integers(-8, 6))
+    interval = (low, low + draw(st.integers(0, 12)))
+    return JoinQuery(kind, condition=draw(st.booleans()), where=draw(st.sampled_from(wheres)), interval=interval)
+
+
 rows = st.tuples(st.integers(-5, 40), st.sampled_from(["x", "x", "y", None]), st.sampled_from([0, 1, 2, 3, None]))
 pushes = st.lists(st.tuples(st.sampled_from("ab"), st.lists(rows, max_size=6)), min_size=1, max_size=6)
 
@@ -58,7 +67,7 @@ def _plain(value: object) -> object:
 
 
 def check(query: JoinQuery, given_pushes: Sequence[Push], harness: Harness, before_each: object = None) -> None:
-    oracle = JoinOracle(query)
+    oracle = JoinOracle(query) if query.interval is None else IntervalOracle(query)
     for number, (side, pushed) in enumerate([*given_pushes, ("end", [])]):
         if callable(before_each):
             harness = before_each(harness, number) or harness
@@ -78,9 +87,9 @@ def check(query: JoinQuery, given_pushes: Sequence[Push], harness: Harness, befo
         assert (kinds.count("late"), kinds.count("unmatched")) == (counts["late"], counts["unmatched"]), where
 
 
-@search(8)
-@given(queries(), pushes, st.sampled_from([0, 1, 2]), st.sampled_from([1, 2, 1 << 14]))
-def test_window_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small: int) -> None:
+@search(10)
+@given(st.one_of(queries(), interval_queries()), pushes, st.sampled_from([0, 1, 2]), st.sampled_from([1, 2, 1 << 14]))
+def test_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small: int) -> None:
     """Restored before every other step or before each, also with state in tiny pieces."""
 
     def restored(harness: Harness, number: int) -> Harness | None:
@@ -93,15 +102,15 @@ def test_window_joins(query: JoinQuery, given_pushes: list[Push], restores: int,
         check(query, given_pushes, Harness(query.sql(), **SETTINGS), restored)  # type: ignore[arg-type]
 
 
-@search(6)
+@search(8)
 @given(
-    queries(),
+    st.one_of(queries(), interval_queries()),
     pushes,
     st.builds(Layout, st.integers(2, 4), st.integers(1, 3), st.booleans()),
     st.dictionaries(st.integers(1, 5), st.integers(1, 4), max_size=2),
     st.sampled_from([1, 1 << 14]),
 )
-def test_window_joins_over_shards(
+def test_joins_over_shards(
     query: JoinQuery, given_pushes: list[Push], layout: Layout, rescales: dict[int, int], small: int
 ) -> None:
     def rescaled(harness: Harness, number: int) -> None:

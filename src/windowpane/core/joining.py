@@ -143,6 +143,24 @@ def have_partners(cells: Groups, is_right: Bools, comparable: Bools) -> Bools:
     return found & comparable
 
 
+def judge(
+    plan: JoinPlan, rows: pa.RecordBatch, left: Int64s, right: Int64s, *, clock_us: int, watermark_us: int | None
+) -> tuple[Bools, Bools, list[Frame]]:
+    """Which pairs of rows at these positions are partners, which of these can be joined, and side rows for the others.
+
+    A pair for which a condition cannot be computed is reported as such: its rows have not been alone.
+    """
+    if not plan.conditions:
+        every = np.ones(len(left), bool)
+        return every, every, []
+    pairs = plan.taken(rows, left, right)
+    pairs = plan.on(pairs) if plan.on is not None else pairs
+    good, bad = plan.are_partners(pairs), failing(pairs)
+    if bad is None:
+        return good, good, []
+    return good | bad, good & ~bad, refused(pairs, plan, clock_us, watermark_us)
+
+
 def failing(joined: pa.RecordBatch) -> Bools | None:
     """Which joined rows `Evaluate` could not compute; None if it can compute all."""
     if c.ERROR not in joined.schema.names:

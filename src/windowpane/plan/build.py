@@ -13,6 +13,7 @@ from windowpane.plan.eventtime.resolution import resolve_chains
 from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.eventtime.timing import Timing, resolve_result_timing, resolve_timing
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.join_intervals import with_interval
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
@@ -87,7 +88,7 @@ def plan_query(
     context = PlanContext(bound, streams, options=options, transform=transform or Transform(), types=types, name=name)
     check_max_groups(context)
     check_reinjection(context)
-    contexts = chained(context)
+    contexts = [with_interval(each) for each in chained(context)]
     for each in contexts:
         check_stream_join(each)
     queries = [_plan_level(contexts[0], resolve_timing(contexts[0]))]

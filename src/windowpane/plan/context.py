@@ -38,7 +38,12 @@ class PlanContext:
     def releases_in_order(self) -> bool:
         """Whether rows are released by (event time, arrival): plain rows, and rows of windows that need it."""
         window = self.bound.window
-        return window is None or window.spec.ordered
+        return not self.joins_intervals if window is None else window.spec.ordered
+
+    @property
+    def joins_intervals(self) -> bool:
+        """Whether rows of two streams are joined without a window: each as soon as it comes."""
+        return self.bound.window is None and self.bound.relation.stream_join is not None
 
     def error(
         self, code: str, message: str, hint: str, *, span: Span | None = None, key: str | None = None

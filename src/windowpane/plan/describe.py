@@ -35,3 +35,14 @@ def describe_columns(columns: tuple[Column, ...] | None) -> tuple[str, ...]:
     if columns is None:
         return ("(known to the source)",)
     return tuple(f"{column.name} {column.type}" for column in columns) or ("(none)",)
+
+
+def describe_interval(interval_us: tuple[int, int]) -> str:
+    """For EXPLAIN.
+
+    >>> describe_interval((-5_000_000, 0))
+    'from 5s before to 0s after'
+    """
+    low_us, high_us = interval_us
+    ends = [f"{format_duration(abs(us))} {'before' if us < 0 else 'after'}" for us in (low_us, high_us)]
+    return f"from {ends[0]} to {ends[1]}"

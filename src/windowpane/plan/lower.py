@@ -108,7 +108,8 @@ class _Lowering:
     def windowed(self) -> PlanNode:
         carried = tuple(column_use(column) for column in self.clauses.carried)
         if self.clauses.window is None:
-            return physical.PhysicalRows(self.released(), carried)
+            join = self.clauses.stream_join
+            return self.joined(join, None, carried) if join else physical.PhysicalRows(self.released(), carried)
         window = self.keeping(self.window(self.clauses.window), carried)
         aggregation = self.clauses.aggregation
         return window if aggregation is None else physical.PhysicalAggregation(window, _aggregation(aggregation))
@@ -116,8 +117,11 @@ class _Lowering:
     def keeping(self, window: WindowPlan, carried: tuple[ColumnUse, ...]) -> PlanNode:
         """Rows in their windows: those of the stream, or joined ones."""
         join = self.clauses.stream_join
-        if join is None:
-            return physical.PhysicalWindow(self.released(), window, carried)
+        return self.joined(join, window, carried) if join else physical.PhysicalWindow(self.released(), window, carried)
+
+    def joined(
+        self, join: logical.LogicalStreamJoin, window: WindowPlan | None, carried: tuple[ColumnUse, ...]
+    ) -> PlanNode:
         _, computed = split_columns(input_columns(self.root), join.join, self.relation)
         where = WHERE if self.clauses.where is not None else None
         fields = JoinFields(join.join, tuple(condition.name for condition in join.on), where, computed)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from windowpane.core.windows import WindowSpec
 from windowpane.outcomes import SideKind
-from windowpane.plan.describe import describe_emit
+from windowpane.plan.describe import describe_emit, describe_interval
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import Properties, shown
 from windowpane.sql import rename_columns
@@ -147,7 +147,8 @@ class JoinFields:
         keys = tuple(f"{left.text} = {right.text} AS {name}"
                      for name, (left, right) in zip(self.join.keys, self.join.equalities, strict=True))  # fmt: skip
         computed = tuple(column.describe() for column in self.computed)
-        return shown(kind=self.join.kind, keys=keys, on=self.on, where=self.where, computed=computed)
+        interval = describe_interval(self.join.interval_us) if self.join.interval_us else None
+        return shown(kind=self.join.kind, keys=keys, partners=interval, on=self.on, where=self.where, computed=computed)
 
 
 @dataclass(frozen=True)

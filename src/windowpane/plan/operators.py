@@ -17,6 +17,7 @@ from windowpane.core.operators.chained import ResultIntake, ResultsAsRows
 from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.group_quota import RequestGroups
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
+from windowpane.core.operators.interval_join import IntervalJoin
 from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.core.operators.time_order import TimeOrder
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
@@ -149,7 +150,10 @@ class _Building:
             stage, [*ordering, *operators[len(folding) :]], source, step=self.steps[source] + 1, to=layout.window
         )
 
-    def join(self, stage: JoinStage) -> WindowJoin:
+    def join(self, stage: JoinStage) -> WindowJoin | IntervalJoin:
+        if stage.window is None:
+            assert stage.interval_us is not None
+            return IntervalJoin(stage.plan, stage.interval_us)
         settings = AlignedPlan(_aligned(stage.window), stage.plan.keys, stage.window.allowed_lateness_us)
         joined = WindowJoin(settings, stage.plan).output_schema(self.schema_below(stage))
         above = [each for each in self.windows_over(stage.name) if each.aggregation is not None]

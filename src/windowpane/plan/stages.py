@@ -124,9 +124,10 @@ class DedupeStage(Stage):
 
 @dataclass(frozen=True)
 class JoinStage(Stage):
-    """Joins the rows of two streams within windows."""
+    """Joins the rows of two streams, within windows or within `interval_us`."""
 
-    window: WindowPlan
+    window: WindowPlan | None
+    interval_us: tuple[int, int] | None
     plan: JoinPlan
     session: SessionFacts
     """Settings of the session that columns over both sides depend on."""

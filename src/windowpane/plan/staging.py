@@ -176,8 +176,8 @@ class _Staging:
             )
         texts = {column.name: column.expr.text for column in project.columns}
         below = self.name("dedupe" if dedupe else "time")
-        if found.join is not None and found.window is not None:
-            self.stages.append(self.join(found, found.join, found.window, project.columns))
+        if found.join is not None:
+            self.stages.append(self.join(found, found.join, project.columns))
             texts |= {column.name: column.expr.text for column in found.join.computed}
             below = self.name("join")
         limited = found.aggregation is not None and found.aggregation.max_groups is not None
@@ -210,14 +210,13 @@ class _Staging:
             return place_together(found.window, found.aggregation, compared)
         return place_joined_together(found.join.join, found.aggregation)
 
-    def join(
-        self, found: _Windowed, fields: JoinFields, window: WindowPlan, columns: tuple[InputColumn, ...]
-    ) -> JoinStage:
+    def join(self, found: _Windowed, fields: JoinFields, columns: tuple[InputColumn, ...]) -> JoinStage:
         plan = join_plan(fields, columns, found.aliases(()), self.session)
         return JoinStage(
             self.name("join"),
             (self.name("time"),),
-            window=window,
+            window=found.window,
+            interval_us=fields.join.interval_us,
             plan=plan,
             session=self.session,
             account=self.account,

@@ -114,11 +114,9 @@ def check_stream_join(context: PlanContext) -> None:
     if join is None:
         return
     window = bound.window
+    _check_settings(context)
     if window is None:
-        raise context.error(
-            "UNBOUNDED_JOIN", "this join of streams has no bound in time: every row would be kept for ever",
-            "join rows of the same window: add WINDOW TUMBLING (SIZE 10 SECONDS)", span=join.span,
-        )  # fmt: skip
+        return
     if not isinstance(window.spec, AlignedSpec):
         raise context.error(
             "UNSUPPORTED_JOIN", f"{window.spec.kind} windows cannot join streams",
@@ -134,6 +132,9 @@ def check_stream_join(context: PlanContext) -> None:
             "EMIT_NOT_ALLOWED", "a join of streams only supports EMIT ON WINDOW CLOSE",
             "rows are joined when their window closes; remove EMIT", span=bound.emit.span,
         )  # fmt: skip
+
+
+def _check_settings(context: PlanContext) -> None:
     settings = {"dedupe": context.transform.dedupe, "limits.max_groups": context.transform.limits.max_groups}
     for key, value in settings.items():
         if value is not None:

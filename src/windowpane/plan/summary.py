@@ -22,7 +22,7 @@ def summarize(plan: Plan) -> dict[str, str]:
         "reads": _reads(plan),
         "time": _time(plan),
         "watermark": _watermark(plan),
-        "joins": _joins(plan.query),
+        "joins": _joins(source),
         "keeps": f"rows where {source.where.text}" if source.where else "",
         "dedupes": _dedupes(plan),
         "window": _window(source),
@@ -73,7 +73,8 @@ def _watermark(plan: Plan) -> str:
         return ""
     behind = f"{format_duration(timing.lag_us)} behind" if timing.lag_us else "at"
     parts = [f"{behind} the latest event time"]
-    if plan.query.source.window is None or timing.ordered:
+    source = plan.query.source
+    if source.relation.stream_join is None and (source.window is None or timing.ordered):
         parts.append("rows are released in time order")
     if timing.allowed_lateness_us:
         parts.append(f"windows accept rows until {format_duration(timing.allowed_lateness_us)} after their end")
@@ -88,7 +89,8 @@ def _joins(query: BoundQuery) -> str:
         return ""
     equalities = [f"{left.text} = {right.text}" for left, right in join.equalities]
     on = " and ".join([*equalities, *(condition.text for condition in join.conditions)])
-    return f"rows of the same window where {on} ({join.kind} join)"
+    where = "rows of the same window" if query.window else "rows"
+    return f"{where} where {on} ({join.kind} join)"
 
 
 def _dedupes(plan: Plan) -> str:
@@ -129,6 +131,8 @@ def _computes(query: BoundQuery) -> str:
 
 
 def _emits(query: BoundQuery) -> str:
+    if query.kind == "plain" and query.relation.stream_join is not None:
+        return "each pair as soon as both rows have come"
     if query.kind == "plain":
         return "each row when the watermark passes it"
     what = "the window's rows" if query.kind == "rows" else "one row per group"

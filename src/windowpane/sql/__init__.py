@@ -14,6 +14,7 @@ from windowpane.sql.scalar import (
 from windowpane.sql.schema import Catalog, Schema, columns_of, parse_schema, with_record_columns
 from windowpane.sql.syntax.parse import parse
 from windowpane.sql.syntax.statement import SelectStmt
+from windowpane.sql.time_bounds import TimeBounds, time_bounds
 from windowpane.sql.transpile import SessionFacts, Translated, to_duckdb, translate_expression
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Schema",
     "SelectStmt",
     "SessionFacts",
+    "TimeBounds",
     "Translated",
     "all_of",
     "bind",
@@ -34,6 +36,7 @@ __all__ = [
     "replace_calls",
     "split_conjunction",
     "substitute_columns",
+    "time_bounds",
     "to_duckdb",
     "translate_expression",
     "with_record_columns",

@@ -116,6 +116,8 @@ class StreamJoin:
     """Columns of each side. Those of USING are in neither, because both sides have them."""
     text: str
     """The join clause in canonical Spark SQL."""
+    interval_us: tuple[int, int] | None = None
+    """Of a join without a window: right time less left time is in this range. The planner takes it from ON."""
     span: Span | None = field(default=None, compare=False)
 
 

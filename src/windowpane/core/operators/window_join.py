@@ -130,7 +130,9 @@ class WindowJoin(AlignedIntake):
         else:
             found = np.zeros(len(at), bool)
             for left, right in joining.partners(cells, is_right, comparable):
-                matched, good, frames = self._judge(rows, at[left], at[right])
+                matched, good, frames = joining.judge(
+                    join, rows, at[left], at[right], clock_us=self.clock_us, watermark_us=self.watermark_us
+                )
                 yield from frames
                 found[left[matched]] = found[right[matched]] = True
                 if join.kind not in ("semi", "anti"):
@@ -143,22 +145,6 @@ class WindowJoin(AlignedIntake):
         yield from self._give(rows, [*gathered, (at[single], at[single], windows[single])])
         in_result = alone | (found & is_right) if join.kind == "anti" else alone | found
         used[at[in_result]] = True
-
-    def _judge(self, rows: pa.RecordBatch, left: Int64s, right: Int64s) -> tuple[Bools, Bools, list[Frame]]:
-        """Which pairs are partners, which of these can be joined, and side rows for the others.
-
-        A pair for which a condition cannot be computed is reported as such: its rows have not been alone.
-        """
-        join = self._join
-        if not join.conditions:
-            every = np.ones(len(left), bool)
-            return every, every, []
-        pairs = join.taken(rows, left, right)
-        pairs = join.on(pairs) if join.on is not None else pairs
-        good, bad = join.are_partners(pairs), joining.failing(pairs)
-        if bad is None:
-            return good, good, []
-        return good | bad, good & ~bad, joining.refused(pairs, join, self.clock_us, self.watermark_us)
 
     def _give(self, rows: pa.RecordBatch, places: Sequence[tuple[Int64s, Int64s, Int64s]]) -> Iterator[Frame]:
         """Joined rows of rows at these positions, in these windows."""

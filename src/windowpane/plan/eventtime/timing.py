@@ -55,6 +55,11 @@ def resolve_result_timing(context: PlanContext, below: Timing, window: WindowSpe
 def resolve_timing(context: PlanContext) -> Timing:
     """Mode, lag, lateness and late rule, or the PlanError that says which settings contradict each other."""
     if _resolve_mode(context) == "processing_time":
+        if context.joins_intervals:
+            raise context.error(
+                "NEEDS_EVENT_TIME", "an interval join needs event time: in processing time, rows come when they come",
+                "set `options.eventtime.enabled = true` and declare the `eventtime` of both streams",
+            )  # fmt: skip
         _refuse_event_time_settings(context)
         rule: LateRule = "row" if context.releases_in_order else "window"
         return Timing("processing_time", rule, context.releases_in_order, notes=_unused(context))
@@ -123,7 +128,7 @@ def _allowed_lateness(context: PlanContext) -> int:
     bound = context.bound
     in_sql = bound.watermark.allowed_lateness_us if bound.watermark else None
     lateness_us = context.transform.allowed_lateness_us if in_sql is None else in_sql
-    if lateness_us is None or not context.releases_in_order:
+    if lateness_us is None or not (context.releases_in_order or context.joins_intervals):
         return lateness_us or 0
     what = f"the window {bound.window.spec.describe()}" if bound.window else "a query without a window"
     raise context.error(
@@ -135,7 +140,7 @@ def _allowed_lateness(context: PlanContext) -> int:
 
 def _late_rule(context: PlanContext, lateness_us: int) -> tuple[LateRule, tuple[str, ...]]:
     options = context.options
-    if context.releases_in_order:
+    if context.releases_in_order or context.joins_intervals:
         ignored = "late_rule" in options.model_fields_set and options.late_rule == "window"
         note = '`late_rule = "window"` has no effect: rows released in time order are judged one by one'
         return "row", (note,) if ignored else ()

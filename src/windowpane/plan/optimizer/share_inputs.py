@@ -57,7 +57,7 @@ def _renamed(node: PlanNode, names: dict[str, str]) -> PlanNode:
         case PhysicalWindow():
             return replace(node, window=node.window.renamed(names), carried=_uses(node.carried, names))
         case PhysicalStreamJoin():
-            window, join = node.window.renamed(names), node.join.renamed(names)
+            window, join = node.window and node.window.renamed(names), node.join.renamed(names)
             return replace(node, window=window, join=join, carried=_uses(node.carried, names))
         case PhysicalRows():
             return replace(node, carried=_uses(node.carried, names))

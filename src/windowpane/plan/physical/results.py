@@ -38,16 +38,17 @@ class PhysicalWindow(UnaryNode):
 class PhysicalStreamJoin(UnaryNode):
     """Joins the rows of two streams. `carried`: what a query without aggregates emits of a joined row."""
 
-    window: WindowPlan
+    window: WindowPlan | None
     join: JoinFields
     carried: tuple[ColumnUse, ...]
 
     @property
     def name(self) -> str:
-        return "PhysicalWindowJoin"
+        return "PhysicalIntervalJoin" if self.window is None else "PhysicalWindowJoin"
 
     def properties(self) -> Properties:
-        return self.window.properties() | self.join.properties() | shown(carried=labels(self.carried))
+        window = self.window.properties() if self.window else {}
+        return window | self.join.properties() | shown(carried=labels(self.carried))
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,16 @@ class RelationBinder:
         if isinstance(query, UnionStmt):
             return _leaf(stmt.source, bind_union(query, alias, self.merged))
         if query.window is None and query.first_over() is None:
-            return _renamed(stmt.source, alias, self.merged(query))
+            return self._around_join(stmt, _renamed(stmt.source, alias, self.merged(query)))
         return _leaf(stmt.source, _results(self.bind_query(query), alias))
+
+    def _around_join(self, stmt: SelectStmt, merged: BoundRelation) -> BoundRelation:
+        """Refuse a window around a join: it would decide on partners if it were merged."""
+        if merged.relation.stream_join is not None and stmt.window is not None:
+            message = "a window around a join of streams is not supported"
+            hint = "join within the window: SELECT … FROM a JOIN b ON … WINDOW …"
+            raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.window.span)
+        return merged
 
     def merged(self, stmt: SelectStmt) -> MergedQuery:
         """A subquery without window and aggregates."""
