@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,6 +161,23 @@ def distinct_values(values: list[Any]) -> list[Any]:
     return list({plain(value): value for value in reversed(values)}.values())[::-1]
 
 
+def oracle_histogram(values: list[Any], _type: pa.DataType, params: Sequence[Any]) -> list[Any]:
+    """Merges the two nearest bins, again and again, with all gaps computed anew."""
+    whole = isinstance(values[0], int)
+    counts = Counter(
+        float("nan") if math.isnan(value) else float(value) + 0.0 for value in values if not math.isnan(value)
+    )
+    found = sorted([value, float(count)] for value, count in counts.items())
+    unordered = sum(math.isnan(value) for value in values)
+    found += [[math.nan, float(unordered)]] if unordered else []
+    while len(found) > params[0]:
+        gaps = [right[0] - left[0] for left, right in pairwise(found)]
+        at = min(range(len(gaps)), key=lambda at: math.inf if math.isnan(gaps[at]) else gaps[at])
+        (x, n), (y, m) = found[at : at + 2]
+        found[at : at + 2] = [[(x * n + y * m) / (n + m), n + m]]
+    return [{"x": int(x) if whole else x, "y": n} for x, n in found]
+
+
 ONE_VALUE: dict[str, Callable[[list[Any], pa.DataType, Sequence[Any]], Any]] = {
     "sum": oracle_sum,
     "avg": oracle_avg,
@@ -183,6 +201,7 @@ ONE_VALUE: dict[str, Callable[[list[Any], pa.DataType, Sequence[Any]], Any]] = {
     "percentile_cont": oracle_percentile,
     "percentile_disc": oracle_percentile_disc,
     "approx_percentile": oracle_approx_percentile,
+    "histogram_numeric": oracle_histogram,
 }
 """Oracles that see one argument's values without NULLs, at least one."""
 
@@ -305,6 +324,7 @@ CASES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[Any, ...], ...]]
     **dict.fromkeys(("skewness", "kurtosis"), ((SHAPED,), ((),))),
     **dict.fromkeys(PAIRED, ((SHAPED, SHAPED), ((),))),
     "mode": ((tuple(TYPES),), ((), (True,), (False,))),
+    "histogram_numeric": ((("int8", "float64"),), ((2,), (4,), (100,))),
     "approx_top_k": ((("int8", "int64", "string", "bool", "date"),), ((), (2,), (3, 100))),
     "percentile_cont": ((("int8", "float64", "decimal"),), ((0.3, DOWN), ([0.0, 0.7], UP))),
     "percentile_disc": ((("int8", "float64", "decimal"),), ((0.3, DOWN), (0.5, UP))),

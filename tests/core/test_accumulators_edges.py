@@ -213,6 +213,8 @@ def test_the_message_names_the_function_and_the_type_in_sparks_words() -> None:
         ("first", (1,)),
         ("approx_top_k", (0,)),
         ("approx_top_k", (20, 10)),
+        ("histogram_numeric", (1,)),
+        ("histogram_numeric", ("x",)),
     ],
 )
 def test_a_parameter_that_does_not_fit_is_refused(function: str, params: tuple[object, ...]) -> None:

@@ -43,6 +43,7 @@ CALLS: dict[str, list[str]] = {
     "bool_or": ["bool_or(b)"],
     "approx_top_k": ["approx_top_k(k)", "approx_top_k(c, 2, 10)"],
     "mode": ["mode(k)", "mode(c, TRUE)"],
+    "histogram_numeric": ["histogram_numeric(v, 3)", "histogram_numeric(x, 2)", "histogram_numeric(t, 5)"],
     **{name: [f"{name}(v)", f"{name}(l)"] for name in ("bit_and", "bit_or", "bit_xor")},
     **{name: [f"{name}(x, c)"] for name in (*OF_BOTH, *OF_ONE, "regr_count", "regr_avgx", "regr_avgy")},
     "listagg": ["listagg(k)", "string_agg(v, ',') WITHIN GROUP (ORDER BY x DESC, k)"],

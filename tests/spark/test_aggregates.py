@@ -56,6 +56,8 @@ CALLS = [
     *("listagg(i, '/') WITHIN GROUP (ORDER BY l) FILTER (WHERE b)", "listagg(b) WITHIN GROUP (ORDER BY l)"),
     *("max_by(s, l, 2)", "min_by(s, l, 10)", "max_by(i, x, 1)", "min_by(b, l, 3) FILTER (WHERE i > 1)"),
     *("approx_top_k(s, 1) FILTER (WHERE g <> 'nulls')", "approx_top_k(b, 1, 10) FILTER (WHERE b)"),
+    *(f"histogram_numeric({arg}, {bins})" for arg in ("i", "l", "x", "d") for bins in (30,)),
+    *("histogram_numeric(i, 2) FILTER (WHERE g IN ('one', 'same'))", "histogram_numeric(DISTINCT i, 50)"),
     *("skewness(DISTINCT i)", "bit_xor(DISTINCT i)", "kurtosis(i) FILTER (WHERE i > 1)", "corr(y, x) FILTER (WHERE b)"),
     *("min(x)", "max(x)", "sum(d)", "avg(d)", "avg(i)", "median(i)", "percentile(i, array(0.1, 0.5))", "count(i, x)"),
 ]

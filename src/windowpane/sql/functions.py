@@ -37,7 +37,6 @@ SPARK_AGGREGATES = words(
 """Spark's aggregates. Those that the registry of aggregates has are run, the others refused by name."""
 
 INSTEAD = {
-    "histogram_numeric": "use approx_percentile(x, array(0.1, 0.2, …)), or count rows grouped by width_bucket(x, …)",
     "approx_top_k_accumulate": "use approx_top_k(x, k)",
     "approx_top_k_combine": "use approx_top_k(x, k)",
     "try_sum": "use sum: an overflow becomes an error row and stops nothing",

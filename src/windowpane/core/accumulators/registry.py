@@ -17,6 +17,7 @@ from windowpane.core.accumulators import (
     collect,
     count,
     first_last,
+    histogram_numeric,
     listagg,
     min_max,
     min_max_by,
@@ -84,6 +85,7 @@ _BUILT_IN = (
     _whole("listagg", 1, MANY, listagg.build_listagg, params=2),
     AggregateFunction("approx_count_distinct", 1, 2, approx_count_distinct.build_approx_count_distinct, params=1),
     AggregateFunction("approx_top_k", 1, 3, approx_top_k.build_approx_top_k, params=2, takes_distinct=False),
+    AggregateFunction("histogram_numeric", 2, 2, histogram_numeric.build_histogram_numeric, params=1),
     AggregateFunction("approx_percentile", 2, 3, approx_percentile.build_approx_percentile, params=2),
 )
 _ALIASES = {

@@ -47,7 +47,8 @@ class OutputBinder:
     def _bound(self, node: exp.Expr) -> Expr:
         """A part of a window function."""
         span = self.source.span(node)
-        return self.finish(self.rewrite(node.copy()), span)
+        aliases = {name.lower(): number for number, (name, _) in enumerate(self.outputs)}
+        return self.finish(self.rewrite(node.copy(), aliases), span)
 
     def rewrite(self, node: exp.Expr, aliases: dict[str, int] | None = None) -> exp.Expr:
         """Internal names for keys, aggregates and carried columns, in place; refuses what is neither."""

@@ -7,7 +7,12 @@ from windowpane.sql.binding.aggregates import aggregate_name
 from windowpane.sql.query import BoundQuery, QueryKind
 from windowpane.sql.syntax.statement import SelectStmt
 
+SLIDING = (
+    "for the rows before each row use GROUP BY slidingwindow('ss', 10) OVER (PARTITION BY k), for the first row of a "
+    "key `dedupe`, for a rank a window: GROUP BY tumblingwindow('ss', 10)"
+)
 EXAMPLE = "add one: GROUP BY tumblingwindow('ss', 10), or WINDOW TUMBLING (SIZE 10 SECONDS)"
+UNBOUNDED = f"{EXAMPLE}; for running totals, a long window with EMIT ON UPDATE"
 
 
 def check_structure(stmt: SelectStmt, kind: QueryKind, aggregate: Span | None, inner: BoundQuery | None) -> None:
@@ -29,10 +34,10 @@ def _check_window(stmt: SelectStmt, aggregate: Span | None) -> None:
             raise error("HAVING_WITHOUT_WINDOW", "HAVING needs a window", EXAMPLE, at=stmt.having)
         if stmt.group_by_exprs:
             raise error(
-                "NEEDS_WINDOW", "GROUP BY needs a window: a stream never ends", EXAMPLE, at=stmt.group_by_exprs[0]
+                "NEEDS_WINDOW", "GROUP BY needs a window: a stream never ends", UNBOUNDED, at=stmt.group_by_exprs[0]
             )
         if aggregate is not None:
-            raise error("NEEDS_WINDOW", "an aggregate needs a window: a stream never ends", EXAMPLE, at=aggregate)
+            raise error("NEEDS_WINDOW", "an aggregate needs a window: a stream never ends", UNBOUNDED, at=aggregate)
     elif stmt.having is not None and not stmt.is_grouped and aggregate is None and not _has_aggregate(stmt):
         hint = "use WHERE to choose rows"
         raise error("HAVING_WITHOUT_GROUPS", "HAVING chooses groups, but nothing is grouped", hint, at=stmt.having)
@@ -85,7 +90,7 @@ def _check_over(stmt: SelectStmt, inner: BoundQuery | None) -> None:
     error, emit = stmt.source.error, inner.emit if inner else stmt.emit
     if stmt.window is None and inner is None:
         message = "a window function needs a window whose rows it looks at: a stream never ends"
-        raise error("OVER_WITHOUT_WINDOW", message, EXAMPLE, at=first)
+        raise error("OVER_WITHOUT_WINDOW", message, SLIDING, at=first)
     if emit is not None and emit.mode != "close":
         message = "a window function looks at all rows of a window, and an update is one group's row"
         raise error("OVER_WITH_UPDATES", message, "use EMIT ON WINDOW CLOSE", at=first)

@@ -144,17 +144,30 @@ def refuse_unseen(source: SourceText, tokens: list[Token]) -> None:
     for index, token in enumerate(tokens):
         if token.token_type == TokenType.PIPE_GT:
             raise source.error("UNSUPPORTED_SYNTAX", "`|>` is not supported", f"write {ORDER}", at=token)
+        if token.text.upper() == "MATCH_RECOGNIZE" and _text(tokens[index + 1 : index + 2]) == "(":
+            message, hint = (
+                "MATCH_RECOGNIZE is not supported",
+                (
+                    "for a run of rows from one condition to another use GROUP BY statewindow(open, emit) OVER "
+                    "(PARTITION BY k), for rows close in time a session window"
+                ),
+            )
+            raise source.error("UNSUPPORTED_MATCH", message, hint, at=token)
         if depth[index] != 0:
             continue
         if token.token_type == TokenType.FROM and tokens[index - 1].token_type != TokenType.DISTINCT:
             in_from = True
         elif token.token_type in _FROM_ENDS:
             in_from = False
-        elif in_from and token.token_type == TokenType.LATERAL and tokens[index + 1].text.upper() == "VIEW":
+        elif in_from and token.token_type == TokenType.LATERAL and _text(tokens[index + 1 : index + 2]) == "VIEW":
             in_from = False  # the commas behind it separate names of columns
         elif in_from and token.token_type == TokenType.COMMA and not _makes_rows(tokens[index + 1 : index + 2]):
             message = "tables in FROM are separated by a comma"
             raise source.error("COMMA_JOIN", message, "write JOIN … ON …", at=token_span(token))
+
+
+def _text(following: list[Token]) -> str:
+    return following[0].text.upper() if following else ""
 
 
 def _makes_rows(following: list[Token]) -> bool:

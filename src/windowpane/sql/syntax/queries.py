@@ -19,6 +19,13 @@ from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
 
 MAX_SELECTS = 500
 """More would only come from common table expressions that read each other several times."""
+_OTHERWISE = {
+    "INSERT": "name the sink in the configuration: [transforms.NAME] with `sql` and `sink`",
+    "CREATE": "declare streams, tables and sinks in the configuration, and write only the SELECT",
+    "VALUES": "declare the rows as a static table in the configuration",
+    **dict.fromkeys(("UPDATE", "DELETE", "MERGE"), 'a sink with `mode = "update"` replaces earlier results'),
+}
+"""What to do instead of other statements."""
 WITH_FORM = "WITH name AS (SELECT …) SELECT … FROM name"
 
 
@@ -89,7 +96,8 @@ class _QueryParser:
         words = [token.token_type for token in tokens[:3]]
         if words[:1] == [TokenType.RECURSIVE]:
             message = "WITH RECURSIVE is not supported"
-            raise self._error("UNSUPPORTED_CTE", message, "a stream cannot be read by itself", tokens[0])
+            hint = "a stream cannot be read by itself; write each step as a query of its own: WITH a AS (…), b AS (…)"
+            raise self._error("UNSUPPORTED_CTE", message, hint, tokens[0])
         if words[1:2] == [TokenType.L_PAREN]:
             message = "a list of columns after a name in WITH is not supported"
             raise self._error("UNSUPPORTED_CTE", message, "rename in SELECT: … AS name", tokens[1])
@@ -132,7 +140,8 @@ class _QueryParser:
     def _select(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
         if tokens[0].token_type != TokenType.SELECT:
             message = f"a query starts with SELECT, not `{tokens[0].text}`"
-            raise self._error("NOT_A_SELECT", message, f"write {ORDER}", tokens[0])
+            hint = _OTHERWISE.get(tokens[0].text.upper(), f"write {ORDER}")
+            raise self._error("NOT_A_SELECT", message, hint, tokens[0])
         self.selects += 1
         if self.selects > MAX_SELECTS:
             message = f"the query has more than {MAX_SELECTS} SELECTs"

@@ -17,9 +17,17 @@ FROM_HINT = "use the declared name of the stream"
 UNION_FORM = "SELECT a, b FROM x UNION ALL SELECT a, b FROM y"
 
 _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
-    (exp.Select, "distinct"): ("SELECT_DISTINCT", "SELECT DISTINCT is not supported", "put the columns into GROUP BY"),
+    (exp.Select, "distinct"): (
+        "SELECT_DISTINCT",
+        "SELECT DISTINCT is not supported",
+        "put the columns into GROUP BY of a window, or set `dedupe` in the transform",
+    ),
     (exp.Select, "hint"): ("UNSUPPORTED_HINT", "hints are not supported", "leave the hint out"),
-    (exp.Select, "offset"): ("UNSUPPORTED_OFFSET", "OFFSET is not supported", "use ORDER BY with LIMIT"),
+    (exp.Select, "offset"): (
+        "UNSUPPORTED_OFFSET",
+        "OFFSET is not supported",
+        "number the rows: QUALIFY row_number() OVER (ORDER BY n DESC) BETWEEN 6 AND 15",
+    ),
     (exp.Select, "sample"): ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported", "use WHERE"),
     (exp.Select, "windows"): (
         "UNSUPPORTED_SYNTAX",
@@ -42,8 +50,21 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Group, "cube"): ("UNSUPPORTED_GROUPING", "CUBE is not supported", GROUP_HINT),
     (exp.Group, "grouping_sets"): ("UNSUPPORTED_GROUPING", "GROUPING SETS is not supported", GROUP_HINT),
     (exp.Group, "totals"): ("UNSUPPORTED_GROUPING", "WITH TOTALS is not supported", GROUP_HINT),
-    (exp.Table, "sample"): ("UNSUPPORTED_SAMPLE", "TABLESAMPLE is not supported in FROM", FROM_HINT),
-    (exp.Table, "pivots"): ("UNSUPPORTED_PIVOT", "PIVOT is not supported in FROM", FROM_HINT),
+    (exp.Table, "sample"): (
+        "UNSUPPORTED_SAMPLE",
+        "TABLESAMPLE is not supported in FROM",
+        "choose rows by a hash of a key, so that a replay chooses the same: WHERE pmod(xxhash64(id), 100) < 10",
+    ),
+    (exp.Table, "pivots"): (
+        "UNSUPPORTED_PIVOT",
+        "PIVOT is not supported in FROM",
+        "use one aggregate per column: sum(x) FILTER (WHERE k = 'a') AS a; for UNPIVOT use stack in LATERAL VIEW",
+    ),
+    (exp.Table, "version"): (
+        "UNSUPPORTED_FROM",
+        "a version of a table (VERSION AS OF, FOR SYSTEM_TIME AS OF) is not supported",
+        "join the static table as it is now: JOIN users u ON …",
+    ),
     (exp.Table, "db"): ("UNSUPPORTED_FROM", "a name with dots is not supported in FROM", FROM_HINT),
     (exp.Table, "catalog"): ("UNSUPPORTED_FROM", "a name with dots is not supported in FROM", FROM_HINT),
     (exp.TableAlias, "this"): ("UNSUPPORTED_FROM", "FROM takes the name of a stream and an alias only", FROM_HINT),
@@ -55,7 +76,8 @@ def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select
     """The tree as a SELECT all of whose parts can run."""
     if isinstance(tree, exp.SetOperation):
         message = "INTERSECT and EXCEPT of queries are not supported"
-        raise source.error("UNSUPPORTED_SET_OPERATION", message, f"write {UNION_FORM}", at=tree.expression)
+        hint = "within a window, write a LEFT SEMI JOIN (INTERSECT) or a LEFT ANTI JOIN (EXCEPT) of the streams"
+        raise source.error("UNSUPPORTED_SET_OPERATION", message, hint, at=tree.expression)
     if not isinstance(tree, exp.Select):
         raise source.error("NOT_A_SELECT", "this is not a SELECT", "write SELECT … FROM …", at=source.tokens[0])
     refuse_unread(source, tree)
