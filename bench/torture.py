@@ -192,7 +192,7 @@ def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool, place:
     """Start, wait for Spark to begin this batch and a moment longer, kill. False when it was done before that."""
     process = start(folder)
     while process.poll() is None and not place.has_begun(folder, batch):
-        time.sleep(0.01)
+        time.sleep(place.poll_seconds)
     with contextlib.suppress(subprocess.TimeoutExpired):
         if process.wait(delay) == 0:
             return False
@@ -209,7 +209,7 @@ def pause_at(folder: Path, batch: int, place: Place) -> list[str]:
     """Stop the process in this batch, let another one take over and end, let the first one go on. It must give up."""
     away = start(folder)
     while away.poll() is None and not place.has_begun(folder, batch):
-        time.sleep(0.01)
+        time.sleep(place.poll_seconds)
     stopped = _family(away.pid)
     for process in stopped:
         os.kill(process, signal.SIGSTOP)
@@ -241,14 +241,16 @@ def torture(
     *,
     place: Place = IN_FOLDER,
     pause: bool = False,
+    calm: Path | None = None,
 ) -> Verdict:
-    """Run twice, once undisturbed and once killed; the files that both leave must hold the same rows.
+    """Run twice, once undisturbed in a folder and once killed; the files that both leave must hold the same rows.
 
-    `pause`: at last the process is stopped for so long that another one takes over.
+    `pause`: at last the process is stopped for so long that another one takes over. `calm`: the folder of an
+    undisturbed run of the same seed and files.
     """
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
-    calm, killed = (make_job(folder / name, seed, files, source, place) for name in ("calm", "killed"))
-    run_to_end(calm)
+    calm = calm or calm_run(folder / "calm", seed, files, source)
+    killed = make_job(folder / "killed", seed, files, source, place)
     points = sorted(rng.randrange(files) for _ in range(kills))
     came = []
     for number, point in enumerate(points, 1):
@@ -259,10 +261,16 @@ def torture(
     paused = pause_at(killed, max([0, *points]), place) if pause else []
     if not pause:
         run_to_end(killed)
-    for job in (calm, killed):
-        place.bring_back(job)
+    place.bring_back(killed)
     accounts = [f"{run.name}: {line}" for run in (calm, killed) for line in account(run)]
     return Verdict(came, [*paused, *compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
+
+
+def calm_run(folder: Path, seed: int, files: int, source: Source = from_files) -> Path:
+    """A run that nobody disturbs."""
+    job = make_job(folder, seed, files, source)
+    run_to_end(job)
+    return job
 
 
 def output(folder: Path) -> Output:

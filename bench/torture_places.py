@@ -21,6 +21,8 @@ _PATH = re.compile(r'^(path|checkpoint) = "(\w+)"$', re.MULTILINE)
 class InFolder:
     """Beside the pipeline's file."""
 
+    poll_seconds = 0.01
+
     def prepare(self, job: Path, toml: str) -> str:
         """Bring the input of a job there, and give the text of its pipeline."""
         return toml
@@ -44,6 +46,7 @@ class InStore:
     address: str
     settings: dict[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
+    poll_seconds: float = 0.1
 
     def prepare(self, job: Path, toml: str) -> str:
         for path in sorted((job / "data").iterdir()):

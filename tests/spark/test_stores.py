@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture import torture
+from bench.torture import calm_run, torture
 from bench.torture_places import IN_FOLDER, InStore, in_bucket
 from scripts.servers import S3, Hdfs, UnavailableError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SEED, FILES = 5, 3
 
 
 @pytest.fixture
@@ -25,17 +26,23 @@ def bucket(s3: S3) -> InStore:
         pytest.skip(str(missing))
 
 
-def test_kills_and_a_pause_with_everything_in_a_bucket(tmp_path: Path, bucket: InStore) -> None:
-    verdict = torture(tmp_path, kills=1, seed=5, files=4, place=bucket, pause=True)
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An undisturbed run in a folder."""
+    return calm_run(tmp_path_factory.mktemp("calm"), SEED, FILES)
+
+
+def test_a_kill_and_a_pause_with_everything_in_a_bucket(tmp_path: Path, bucket: InStore, calm: Path) -> None:
+    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=bucket, pause=True, calm=calm)
     assert len(verdict.killed) == 1
     assert not verdict.differences
 
 
-def test_a_kill_with_everything_in_hdfs(tmp_path: Path, hdfs: Hdfs) -> None:
-    verdict = torture(tmp_path, kills=1, seed=7, files=3, place=InStore(f"{hdfs.url}/torture"))
+def test_a_kill_with_everything_in_hdfs(tmp_path: Path, hdfs: Hdfs, calm: Path) -> None:
+    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=InStore(f"{hdfs.url}/torture"), calm=calm)
     assert len(verdict.killed) == 1
     assert not verdict.differences
 
 
-def test_a_driver_that_was_away_gives_up_where_locks_do_not_reach(tmp_path: Path) -> None:
-    assert not torture(tmp_path, kills=0, seed=6, files=4, place=IN_FOLDER, pause=True).differences
+def test_a_driver_that_was_away_gives_up_where_locks_do_not_reach(tmp_path: Path, calm: Path) -> None:
+    assert not torture(tmp_path, kills=0, seed=SEED, files=FILES, place=IN_FOLDER, pause=True, calm=calm).differences
