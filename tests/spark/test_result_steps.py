@@ -48,6 +48,11 @@ QUERIES = {
     "session": "SELECT k, g, window_start, lag(k) OVER (ORDER BY k) AS b FROM s GROUP BY sessionwindow('ss', 1), k, g",
     "errors": f"SELECT k, 6 / (rank() OVER (ORDER BY 1 / (sum(v) % 3)) - 2) AS q {WINDOW}, k",
     "overflow": f"SELECT k, sum(sum(v) * 200000000000000000) OVER (ORDER BY k) AS s {WINDOW}, k",
+    "distinct": f"SELECT DISTINCT g, count(*) AS n, window_start {WINDOW}, k, g ORDER BY n, g LIMIT 3",
+    "distinct_rows": "SELECT DISTINCT k, x FROM s WINDOW HOPPING (SIZE 4 SECONDS, SLIDE 2 SECONDS)",
+    "groups": "SELECT window_start, g, max(n) AS m, sum(n) AS s, max_by(k, n) AS b, count(*) AS c FROM "
+    f"(SELECT window_start, window_end, k, g, count(*) AS n {WINDOW}, k, g) GROUP BY window_start, window_end, g "
+    "HAVING count(*) > 1 ORDER BY s DESC",
     "top": f"SELECT k, n FROM ({TOP}) WHERE r <= 2",
 }
 LAG = {"eventtime.late_tolerance": "2s"}

@@ -82,7 +82,7 @@ class OverSql:
         partition = [*self.window, *(self.column(expr) for expr in call.partition)]
         order = [f"{self.column(key.expr)} {_direction(key)}" for key in call.order]
         if ordered:
-            order += self.ties
+            order += self.ties or self.window[:1]
         parts = [f"PARTITION BY {', '.join(partition)}"] if partition else []
         parts += [f"ORDER BY {', '.join(order)}"] if order else []
         parts += [str(frame)] if frame is not None and order else []

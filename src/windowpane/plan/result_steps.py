@@ -10,7 +10,7 @@ from windowpane.sql.result_steps import Filter, Over, OverCall, ResultStep
 def step_name(step: ResultStep) -> str:
     """The name of the step's node, without the prefix."""
     if isinstance(step, Filter):
-        return {"HAVING": "Having", "QUALIFY": "Qualify", "WHERE": "ResultFilter"}[step.clause]
+        return {"HAVING": "Having", "QUALIFY": "Qualify", "WHERE": "ResultFilter", "DISTINCT": "Distinct"}[step.clause]
     if isinstance(step, Over):
         return "WindowFunctions"
     return "Sort" if step.limit is None else "TopN"
@@ -41,7 +41,7 @@ def describe_call(call: OverCall) -> str:
 def step_words(step: ResultStep) -> str:
     """The step in the summary, after the names of the columns."""
     if isinstance(step, Filter):
-        return f" where {step.clause} holds"
+        return ", distinct" if step.clause == "DISTINCT" else f" where {step.clause} holds"
     if isinstance(step, Over):
         return ""
     return f", the first {step.limit} of each window" if step.limit is not None else ""

@@ -21,7 +21,7 @@ class Filter:
     """Keeps the rows for which the condition holds."""
 
     condition: Expr
-    clause: Literal["HAVING", "QUALIFY", "WHERE"] = "HAVING"
+    clause: Literal["HAVING", "QUALIFY", "WHERE", "DISTINCT"] = "HAVING"
 
     def mapped(self, change: Change) -> Filter:
         return replace(self, condition=change(self.condition))
@@ -122,6 +122,15 @@ class Segment:
     exprs: tuple[Expr, ...]
     operation: Operation | None
     """None for the end of the result side."""
+
+
+def only_one(name: str, partition: tuple[Expr, ...], span: Span | None) -> tuple[ResultStep, ...]:
+    """The first row, by the keys, of those in a window that agree in `partition`. `name`: of a column."""
+    call = OverCall(
+        name, "row_number", args=(), params=(), skips_nulls=False, partition=without_window(partition), order=(),
+        frame=Frame(), type="INT", span=span,
+    )  # fmt: skip
+    return Over((call,)), Filter(Expr(f"{name} = 1", "BOOLEAN", (name,), span), "DISTINCT")
 
 
 def count_calls(steps: tuple[ResultStep, ...]) -> int:

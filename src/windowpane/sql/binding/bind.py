@@ -21,6 +21,7 @@ from windowpane.sql.binding.result_names import Projection, ResultNames, first_a
 from windowpane.sql.binding.semi_joins import with_semi_joins
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.binding.table_windows import check_table_window
+from windowpane.sql.binding.window_groups import by_window_functions, has_groups
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import (
     PSEUDO_COLUMNS,
@@ -36,7 +37,7 @@ from windowpane.sql.query import (
     Watermark,
     Window,
 )
-from windowpane.sql.result_steps import Filter, Over, ResultStep, Sort, count_calls
+from windowpane.sql.result_steps import Filter, Over, ResultStep, Sort, count_calls, only_one
 from windowpane.sql.scalar import all_of
 from windowpane.sql.schema import Catalog
 from windowpane.sql.syntax.dialect import render
@@ -63,17 +64,21 @@ class _Binder:
         stmt = self.stmt
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
         self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)
+        inner = self.from_.relation.query
+        if inner is not None and stmt.window is None and has_groups(stmt):
+            self.stmt = stmt = by_window_functions(stmt, inner)
         self.rows = RowExpressions(stmt.source, self.from_.scope, self.from_.types)
         self.names = ResultNames(stmt.source, self.rows, stmt.window)
-        self.shown = Shown(limit=stmt.limit)
+        self.shown = Shown(limit=stmt.limit, distinct="DISTINCT " if stmt.distinct else "")
 
     def bind(self) -> BoundQuery:
         stmt = self.stmt
         own = [self.rows.condition(stmt.where, "WHERE")] if stmt.where is not None else []
         window = _bind_window(self.rows, stmt.window) if stmt.window is not None else None
         projections = ProjectionBinder(self.source, self.names).bind(stmt.projections)
-        keys, nodes = GroupKeyBinder(self.source, self.rows, projections).bind(stmt.group_by_exprs)
-        kind = self._kind(projections)
+        items = self._group_items(projections)
+        keys, nodes = GroupKeyBinder(self.source, self.rows, projections).bind(items)
+        kind = "aggregate" if items else self._kind(projections)
         inner = self.from_.relation.query
         check_structure(stmt, kind, first_aggregate(self.source, projections), inner)
         if kind == "aggregate":
@@ -137,6 +142,13 @@ class _Binder:
                 column.set("table", exp.to_identifier(alias))
         return render(shown)
 
+    def _group_items(self, projections: list[Projection]) -> Sequence[exp.Expr]:
+        """The items of GROUP BY. `SELECT DISTINCT a, b` of a window's rows groups by a and b."""
+        stmt = self.stmt
+        if stmt.distinct is None or stmt.window is None or stmt.first_over() or self._kind(projections) != "rows":
+            return stmt.group_by_exprs
+        return [exp.Literal.number(at) for at, each in enumerate(projections, 1) if _reads_rows(each.node)]
+
     def _kind(self, projections: list[Projection]) -> QueryKind:
         ordered = (key.expr for key in self.stmt.order_by)
         conditions = [part for part in (self.stmt.having, self.stmt.qualify, *ordered) if part is not None]
@@ -183,7 +195,22 @@ class _Results:
             message, hint = "QUALIFY needs a window function", "use HAVING for groups, WHERE for rows"
             raise self.binder.source.error("QUALIFY_WITHOUT_OVER", message, hint, at=qualify[0].condition.span)
         over = (Over(calls),) if calls else ()
-        return (*having, *over, *qualify, *((Sort(order, self.binder.stmt.limit),) if order else ()))
+        steps = (*having, *over, *qualify, *self.distinct(order))
+        return (*steps, Sort(order, self.binder.stmt.limit)) if order else steps
+
+    def distinct(self, order: tuple[OrderKey, ...]) -> tuple[ResultStep, ...]:
+        """SELECT DISTINCT of results: one row of those that are alike. Groups whose keys are selected differ anyway."""
+        at = self.binder.stmt.distinct
+        outputs = [self.out.finish(node, None) for _, node in self.out.outputs]
+        texts = {expr.text for expr in outputs}
+        if at is None or (self.out.keys and texts.issuperset(key.name for key in self.out.keys)):
+            return ()
+        strange = next((key.expr for key in order if key.expr.text not in texts), None)
+        if strange is not None:
+            message = "with DISTINCT, ORDER BY takes selected expressions only"
+            hint = "select what you order by"
+            raise self.binder.source.error("SELECT_DISTINCT", message, hint, at=strange.span)
+        return only_one(f"_w{self.out.over.first + len(self.out.over.calls)}", tuple(outputs), at)
 
     def condition(self, node: exp.Expr | None, clause: Literal["HAVING", "QUALIFY"]) -> tuple[Filter, ...]:
         if node is None:
@@ -216,6 +243,11 @@ class _Results:
         shown = self.binder.text_of(resolved, render(resolved))
         numbers = {projection.name.lower(): index for index, projection in enumerate(self.projections)}
         return self.out.finish(self.out.rewrite(resolved, numbers), span), shown
+
+
+def _reads_rows(node: exp.Expr) -> bool:
+    """Whether an expression depends on the row, and not on its window alone."""
+    return any(not column.meta.get("pseudo") for column in node.find_all(exp.Column))
 
 
 def _bind_window(rows: RowExpressions, window: WindowSyntax) -> Window:

@@ -24,6 +24,8 @@ class Shown:
     """HAVING and QUALIFY."""
     order_by: list[str] = field(default_factory=list)
     limit: int | None = None
+    distinct: str = ""
+    """Before what is selected."""
 
 
 def canonical_text(query: BoundQuery, shown: Shown) -> str:
@@ -34,7 +36,7 @@ def canonical_text(query: BoundQuery, shown: Shown) -> str:
         function, clause = ["w"], f"WINDOW w AS ({clause.removeprefix('WINDOW ')})"
     group = [*function, *(key.expr.text for key in query.keys)]
     parts = [
-        f"SELECT {', '.join(shown.select)} FROM {_from(query.relation)}",
+        f"SELECT {shown.distinct}{', '.join(shown.select)} FROM {_from(query.relation)}",
         f"WHERE {query.where.text}" if query.where else "",
         f"GROUP BY {', '.join(group)}" if group else "",
         _condition(shown, "HAVING"),

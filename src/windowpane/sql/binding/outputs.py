@@ -33,6 +33,8 @@ class OutputBinder:
     first_over: int = 0
     """The number of the first window function."""
     outputs: list[tuple[str, exp.Expr]] = field(default_factory=list)
+    aliases: dict[str, int] = field(default_factory=dict)
+    """The numbers of outputs that a clause names, by lower-case name."""
 
     @cached_property
     def types(self) -> dict[str, str | None]:
@@ -52,6 +54,7 @@ class OutputBinder:
 
     def rewrite(self, node: exp.Expr, aliases: dict[str, int] | None = None) -> exp.Expr:
         """Internal names for keys, aggregates and carried columns, in place; refuses what is neither."""
+        self.aliases.update(aliases or {})
         texts = {key.expr.text: key for key in self.keys}
         # A field of a struct is a column with a qualifier until it is resolved; a merged subquery's column is anything.
         kinds = {type(parsed) for parsed in self.key_nodes} | {exp.Dot}
@@ -69,16 +72,16 @@ class OutputBinder:
             ):
                 return name_node(key.name, like=part)
             if isinstance(part, exp.Column) and part.meta.get("bound"):
-                return self._leaf(part, aliases)
+                return self._leaf(part)
             return part
 
         rewritten = node.transform(step, copy=False)
         refuse_modifiers(self.source, rewritten)
         return rewritten
 
-    def _leaf(self, part: exp.Expr, aliases: dict[str, int] | None) -> exp.Expr:
+    def _leaf(self, part: exp.Expr) -> exp.Expr:
         if part.meta.get("alias"):
-            inner = self.outputs[(aliases or {})[part.name.lower()]][1].copy()
+            inner = self.outputs[self.aliases[part.name.lower()]][1].copy()
             return inner if isinstance(inner, (exp.Column, exp.Literal, exp.Anonymous)) else exp.Paren(this=inner)
         if part.meta.get("pseudo"):
             return part

@@ -51,6 +51,10 @@ class OverBinder:
                 hint = "use a subquery: SELECT … FROM (SELECT …, rank() OVER (…) AS r …)"
                 raise self.source.error("NESTED_OVER", "a window function inside another", hint, at=part)
         call = self._call(node, over_call(node))
+        own = {each.name for each in self.calls}
+        if any(own.intersection(expr.columns) for expr in call.exprs()):
+            hint = "use a subquery: SELECT … FROM (SELECT …, rank() OVER (…) AS r …)"
+            raise self.source.error("NESTED_OVER", "a window function inside another", hint, at=node)
         known = next((each for each in self.calls if replace(each, name="") == call), None)
         if known is None:
             known = replace(call, name=f"_w{self.first + len(self.calls)}")

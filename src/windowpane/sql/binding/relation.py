@@ -17,6 +17,7 @@ from windowpane.sql.binding.semi_joins import with_semi_joins
 from windowpane.sql.binding.stream_join import bind_stream_join
 from windowpane.sql.binding.structure import check_structure
 from windowpane.sql.binding.union import MergedQuery, bind_union
+from windowpane.sql.binding.window_groups import has_groups
 from windowpane.sql.builtins import refuse_unknown_functions
 from windowpane.sql.query import BoundQuery, Column, Expr, Relation, StaticJoin, StreamRef, Watermark
 from windowpane.sql.scalar import conjuncts
@@ -81,7 +82,7 @@ class RelationBinder:
             return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
         if isinstance(query, UnionStmt):
             return _leaf(stmt.source, bind_union(query, alias, self.merged))
-        if query.window is None and query.first_over() is None:
+        if query.window is None and not self._compares_rows(query):
             return self._around_join(stmt, _renamed(stmt.source, alias, self.merged(query)))
         return _leaf(stmt.source, _results(self.bind_query(query), alias))
 
@@ -92,6 +93,10 @@ class RelationBinder:
             hint = "join within the window: SELECT … FROM a JOIN b ON … WINDOW …"
             raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.window.span)
         return merged
+
+    def _compares_rows(self, query: SelectStmt) -> bool:
+        """Whether a subquery without a window needs all rows of the window that it reads."""
+        return query.first_over() is not None or query.distinct is not None or has_groups(query)
 
     def merged(self, stmt: SelectStmt) -> MergedQuery:
         """A subquery without window and aggregates."""

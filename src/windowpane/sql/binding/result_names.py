@@ -56,6 +56,8 @@ class ResultNames:
         calls = [part for part in node.walk() if aggregate_name(part)]
         in_calls = {id(column) for call in calls for column in call.find_all(exp.Column)}
 
+        in_over = {id(column) for over in node.find_all(exp.Window) for column in over.find_all(exp.Column)}
+
         def step(part: exp.Expr) -> exp.Expr:
             if not isinstance(part, exp.Column) or part.meta.get("bound"):
                 return part
@@ -63,7 +65,7 @@ class ResultNames:
             in_call = id(part) in in_calls
             if self._of_window(part) and not in_call and not part.meta.get("variable"):
                 name = part.name.lower()
-                if aliases and name in aliases:
+                if aliases and name in aliases and not (id(part) in in_over and self.rows.known(name)):
                     return self._alias(part, aliases[name], keys)
                 if name in PSEUDO_COLUMNS:
                     return self._pseudo(part, name, place)

@@ -23,8 +23,9 @@ def check_structure(stmt: SelectStmt, kind: QueryKind, aggregate: Span | None, i
     _check_window(stmt, aggregate)
     _check_watermark(stmt)
     _check_emit(stmt, kind)
-    _check_order(stmt)
+    _check_order(stmt, inner)
     _check_over(stmt, inner)
+    _check_distinct(stmt, kind, inner)
 
 
 def _check_window(stmt: SelectStmt, aggregate: Span | None) -> None:
@@ -96,9 +97,23 @@ def _check_over(stmt: SelectStmt, inner: BoundQuery | None) -> None:
         raise error("OVER_WITH_UPDATES", message, "use EMIT ON WINDOW CLOSE", at=first)
 
 
-def _check_order(stmt: SelectStmt) -> None:
+def _check_distinct(stmt: SelectStmt, kind: QueryKind, inner: BoundQuery | None) -> None:
+    if stmt.distinct is None:
+        return
+    error, emit = stmt.source.error, inner.emit if inner else stmt.emit
+    if stmt.window is None and inner is None:
+        raise error("SELECT_DISTINCT", "DISTINCT needs a window: a stream never ends", EXAMPLE, at=stmt.distinct)
+    if emit is not None and emit.mode != "close" and (kind != "aggregate" or stmt.group_by_exprs or inner):
+        message = "DISTINCT compares all rows of a window, and an update is one group's row"
+        raise error("SELECT_DISTINCT", message, "use EMIT ON WINDOW CLOSE", at=stmt.distinct)
+
+
+def _check_order(stmt: SelectStmt, inner: BoundQuery | None) -> None:
     error = stmt.source.error
-    if stmt.window is None:
+    if inner is not None and stmt.window is None and inner.emit.mode != "close" and stmt.order_by:
+        hint = "an update is one group's row; use EMIT ON WINDOW CLOSE"
+        raise error("ORDER_WITH_UPDATES", "ORDER BY does not apply to updates", hint, at=stmt.order_span)
+    if stmt.window is None and inner is None:
         if stmt.order_by:
             hint = "rows are already in order of event time; remove ORDER BY"
             raise error("ORDER_WITHOUT_WINDOW", "ORDER BY needs a window", hint, at=stmt.order_span)

@@ -92,6 +92,7 @@ _NARROWED: Mapping[tuple[type[exp.Expr], str], Kinds] = {
 }
 READ: Mapping[type[exp.Expr], Mapping[str, Kinds]] = {
     exp.Select: {
+        "distinct": frozenset({exp.Distinct}),
         "expressions": EXPRESSION | frozenset({exp.Aliases}),
         "laterals": frozenset({exp.Lateral}),
         "from_": frozenset({exp.From}),

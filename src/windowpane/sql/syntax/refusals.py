@@ -17,11 +17,7 @@ FROM_HINT = "use the declared name of the stream"
 UNION_FORM = "SELECT a, b FROM x UNION ALL SELECT a, b FROM y"
 
 _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
-    (exp.Select, "distinct"): (
-        "SELECT_DISTINCT",
-        "SELECT DISTINCT is not supported",
-        "put the columns into GROUP BY of a window, or set `dedupe` in the transform",
-    ),
+    (exp.Distinct, "on"): ("SELECT_DISTINCT", "DISTINCT ON is not supported", "use QUALIFY row_number() OVER (…) = 1"),
     (exp.Select, "hint"): ("UNSUPPORTED_HINT", "hints are not supported", "leave the hint out"),
     (exp.Select, "offset"): (
         "UNSUPPORTED_OFFSET",

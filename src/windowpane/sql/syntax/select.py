@@ -14,7 +14,7 @@ from windowpane.sql.syntax.clause_readers import read_emit, read_watermark, read
 from windowpane.sql.syntax.clauses import ORDER, refuse_unseen, split_clauses
 from windowpane.sql.syntax.dialect import QuerySyntaxError, parse_tokens
 from windowpane.sql.syntax.refusals import refuse_select_parts, refuse_window
-from windowpane.sql.syntax.source import SourceText
+from windowpane.sql.syntax.source import SourceText, token_span
 from windowpane.sql.syntax.statement import OrderSyntax, SelectStmt, WindowSyntax
 from windowpane.sql.syntax.table_functions import take_table_function
 from windowpane.sql.syntax.window_functions import read_window, window_name
@@ -57,6 +57,7 @@ def parse_select(source: SourceText) -> SelectStmt:
         limit_span=source.span(select.args.get("limit")),
         watermark=read_watermark(source, clauses.watermark) if clauses.watermark else None,
         emit=read_emit(source, clauses.emit) if clauses.emit else None,
+        distinct=_distinct(source, select),
     )
 
 
@@ -122,6 +123,13 @@ def _limit(source: SourceText, select: exp.Expr) -> int | None:
         at = value if isinstance(value, exp.Expr) and source.span(value) else _keyword(source, TokenType.LIMIT)
         raise source.error("BAD_LIMIT", "LIMIT needs a whole number", "write LIMIT 10", at=at)
     return int(value.name)
+
+
+def _distinct(source: SourceText, select: exp.Expr) -> Span | None:
+    if select.args.get("distinct") is None:
+        return None
+    token = _keyword(source, TokenType.DISTINCT)
+    return token_span(token) if token is not None else source.span(select)
 
 
 def _keyword(source: SourceText, kind: TokenType) -> Token | None:

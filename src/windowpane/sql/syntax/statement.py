@@ -71,6 +71,8 @@ class SelectStmt:
     limit_span: Span | None = None
     watermark: Watermark | None = None
     emit: Emit | None = None
+    distinct: Span | None = None
+    """Where SELECT DISTINCT stands."""
     queries: Mapping[str, Statement] = field(default_factory=dict)
     """The queries that FROM and JOIN read, by the (lower-case) name of the table that stands for them there."""
 
