@@ -16,6 +16,7 @@ from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
 from windowpane.sql.binding.semi_joins import with_semi_joins
 from windowpane.sql.binding.stream_join import bind_stream_join
 from windowpane.sql.binding.structure import check_structure
+from windowpane.sql.binding.table_queries import bind_table_query, reads_table
 from windowpane.sql.binding.union import MergedQuery, bind_union
 from windowpane.sql.binding.window_groups import has_groups
 from windowpane.sql.builtins import refuse_unknown_functions
@@ -25,7 +26,7 @@ from windowpane.sql.schema import Catalog, lookup
 from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import GeneratorSyntax, read_join, read_selected, read_view
 from windowpane.sql.syntax.source import PLACEHOLDER, SourceText
-from windowpane.sql.syntax.statement import SelectStmt, UnionStmt
+from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ class RelationBinder:
                 return None
             stream = bind_stream(stmt.source, join.this, self.catalog)
             return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
+        if reads_table(query, self.catalog):
+            return None
         if isinstance(query, UnionStmt) or query.window is not None:
             message = "a UNION ALL cannot be joined" if isinstance(query, UnionStmt) else RESULTS_JOINED
             raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, "join a stream or a static table", at=join)
@@ -167,11 +170,15 @@ class RelationBinder:
             hint = "join the table to its stream in a subquery: FROM (SELECT … FROM stream JOIN table …) AS s"
             raise source.error("UNSUPPORTED_JOIN", "a join of streams cannot be joined again", hint, at=join)
         taken = [known.alias for known in (*scope.sources, *base.leaves)]
-        table = _bind_table(source, join, self.catalog, taken)
+        query = stmt.queries.get(join.this.name.lower())
+        if query is not None and join.args.get("using"):
+            raise source.error("UNSUPPORTED_JOIN", "USING is not supported for a subquery", "write ON", at=join)
+        table = _bind_table(source, join, self.catalog, taken, query)
         using = _using(source, join, scope.sources, table)
         names = {column.name.lower() for column in relation.columns}
         side = _table_source(table, using, names, opened=any(known.open for known in base.leaves))
-        bound = _bind_join(source, join, table, using, Scope(source, (*scope.sources, side)), base=base)
+        named = side if query is None else self._table_query(source, join, query, side, base)
+        bound = _bind_join(source, join, table, using, Scope(source, (*scope.sources, named)), base=base)
         if str(join.args.get("kind") or "") in ("SEMI", "ANTI"):
             return replace(base, relation=replace(relation, joins=(*relation.joins, bound)))
         renamed = [(side.names[low].name, side.alias, name) for low, name in side.spelled.items()
@@ -183,8 +190,20 @@ class RelationBinder:
             columns=(*relation.columns, *side.names.values()),
             renamed=(*relation.renamed, *renamed),
         )
-        sources = Scope(source, (*scope.sources, side))
+        sources = Scope(source, (*scope.sources, named))
         return replace(base, relation=joined, scope=sources, leaves=(*base.leaves, side))
+
+    def _table_query(
+        self, source: SourceText, join: exp.Join, query: Statement, side: Source, base: BoundRelation
+    ) -> Source:
+        """The columns of a subquery over a table. Its WHERE becomes a part of ON, which also holds for outer joins."""
+        assert isinstance(query, SelectStmt)
+        refuse_unknown_functions(query.source, query.trees(), self.catalog.has_function)
+        found = bind_table_query(query, side, {**base.types, **{each.name: each.type for each in side.names.values()}})
+        if found.where is not None:
+            conditions = [each for each in (join.args.get("on"), found.where) if each is not None]
+            join.set("on", exp.and_(*conditions, copy=False))
+        return found.side
 
 
 def _alias(node: exp.Expr) -> str:
@@ -238,8 +257,13 @@ def _base_source(base: Relation) -> Source:
     return Source(base.alias, names, opened, spelled={low: column.name for low, column in names.items()})
 
 
-def _bind_table(source: SourceText, join: exp.Join, catalog: Catalog, taken: Sequence[str]) -> StreamRef:
+def _bind_table(
+    source: SourceText, join: exp.Join, catalog: Catalog, taken: Sequence[str], query: Statement | None = None
+) -> StreamRef:
+    """The static table of a join; `query` is the subquery that reads it."""
     name, alias = _table_name(join.this)
+    if isinstance(query, SelectStmt):
+        name, alias = query.from_.this, _alias(join.this) or query.from_.name
     found = lookup(name.name, catalog.tables)
     if found is None:
         hint = f"tables are: {nearest(name.name, [*catalog.tables, *catalog.streams])}"

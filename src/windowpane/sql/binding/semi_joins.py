@@ -9,9 +9,10 @@ from sqlglot import exp
 
 from windowpane.errors import SqlError
 from windowpane.sql.binding.expressions import function_name
+from windowpane.sql.binding.table_queries import reads_table, refuse_clauses
 from windowpane.sql.schema import Catalog, lookup
 from windowpane.sql.syntax.source import PLACEHOLDER, Place, SourceText
-from windowpane.sql.syntax.statement import SelectStmt
+from windowpane.sql.syntax.statement import SelectStmt, Statement
 
 IN_FORM = "k IN (SELECT id FROM users WHERE …) or EXISTS (SELECT 1 FROM users WHERE users.id = k)"
 
@@ -26,15 +27,16 @@ def with_semi_joins(stmt: SelectStmt, catalog: Catalog) -> SelectStmt:
         return stmt
     whole = stmt.where.unnest()
     parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
-    joins, conditions = list[exp.Join](), list[exp.Expr]()
+    joins, conditions, queries = list[exp.Join](), list[exp.Expr](), dict[str, Statement]()
     for part in parts:
         found = _read(stmt, part.unnest())
         if found is None:
             conditions.append(part)
         else:
             joins.append(_Joining(stmt, catalog, found).join())
+            queries |= found.query.queries
     where = exp.and_(*conditions, copy=False) if conditions else None
-    return replace(stmt, joins=(*stmt.joins, *joins), where=where)
+    return replace(stmt, joins=(*stmt.joins, *joins), where=where, queries={**stmt.queries, **queries})
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,7 @@ def _query(stmt: SelectStmt, column: exp.Expr, whole: exp.Expr) -> SelectStmt:
     found = stmt.queries[column.name]
     if not isinstance(found, SelectStmt):
         raise _refusal(stmt.source, "a UNION ALL is not allowed here", whole)
-    parts = {
-        "a window": found.window, "a join": found.joins or found.laterals, "GROUP BY": found.group_by_exprs,
-        "HAVING": found.having, "ORDER BY": found.order_by, "LIMIT": found.limit, "WATERMARK": found.watermark,
-        "EMIT": found.emit, "a subquery in FROM": found.queries,
-    }  # fmt: skip
-    for word, value in parts.items():
-        if value:
-            raise _refusal(stmt.source, f"{word} in a subquery of WHERE is not supported", whole)
+    refuse_clauses(stmt.source, found, "a subquery of WHERE", f"write {IN_FORM}", at=whole)
     return found
 
 
@@ -94,9 +89,10 @@ class _Joining:
 
     def join(self) -> exp.Join:
         found, source, table = self.found, self.stmt.source, self.found.query.from_
-        name = lookup(table.name, self.catalog.tables)
-        if name is None:
-            message = f"a subquery in WHERE must read a static table, and `{table.name}` is none"
+        inner = found.query.queries.get(table.name.lower())
+        name = lookup(table.name, self.catalog.tables) if inner is None else None
+        if name is None and (inner is None or not reads_table(inner, self.catalog)):
+            message = f"a subquery in WHERE must read a static table, and `{source.quote(table)}` is none"
             raise _refusal(source, message, table)
         if found.is_in and found.negated:
             message = "NOT IN (SELECT …) keeps no row as soon as the table has a NULL"
@@ -123,7 +119,7 @@ class _Joining:
             alias += "_"
         return alias
 
-    def _pairs(self, name: str, alias: str) -> Sequence[tuple[exp.Expr, exp.Expr]]:
+    def _pairs(self, name: str | None, alias: str) -> Sequence[tuple[exp.Expr, exp.Expr]]:
         """For IN, what is compared with what."""
         found = self.found
         if not found.is_in:
@@ -144,10 +140,10 @@ class _Joining:
             node.set("table", exp.Identifier(this=alias, quoted=True))
         return node
 
-    def _inside(self, node: exp.Expr, name: str, alias: str) -> exp.Expr:
+    def _inside(self, node: exp.Expr, name: str | None, alias: str) -> exp.Expr:
         """An expression of the subquery. Its names are first of all those of the table."""
         table = self.found.query.from_
-        known = {column.name.lower() for column in self.catalog.tables[name] or ()}
+        known = {column.name.lower() for column in (self.catalog.tables[name] or () if name is not None else ())}
         own = {(table.alias or table.name).lower(), ""}
 
         def step(part: exp.Expr) -> exp.Expr:
