@@ -39,8 +39,8 @@ class Dataset:
     """The same rows in Kafka, for queries that read them there."""
 
 
-RATES: dict[Stream, float] = {"bids": 1.0, "persons": 0.25, "auctions": 0.75}
-"""Rows of each stream beside `Shape.per_second`. Persons and auctions are read together: as many as bids alone."""
+RATES: dict[Stream, float] = {"bids": 1.0, "persons": 0.25, "auctions": 0.75, "offers": 0.5, "asks": 0.5}
+"""Rows of each stream beside `Shape.per_second`. Streams that are read together have as many as bids alone."""
 
 
 def write_dataset(

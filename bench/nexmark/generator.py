@@ -1,5 +1,7 @@
 """The auction site of Nexmark as columns: persons, auctions and bids, from a seed, in any shape and number.
 
+Offers and asks are two streams with the same keys, for joins in which each row has several partners.
+
 A stream is made in chunks, each from its own number alone, so that any part of it can be made again.
 """
 
@@ -12,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Stream: TypeAlias = Literal["bids", "persons", "auctions"]
+Stream: TypeAlias = Literal["bids", "persons", "auctions", "offers", "asks"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 BEGIN_MS = 1_700_000_000_000
@@ -22,6 +24,8 @@ COLUMNS: dict[Stream, str] = {
     "bids": "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, ts TIMESTAMP",
     "persons": "id BIGINT, name STRING, city STRING, ts TIMESTAMP",
     "auctions": "id BIGINT, item STRING, seller BIGINT, category BIGINT, initial_bid BIGINT, ts TIMESTAMP",
+    "offers": "item BIGINT, price BIGINT, ts TIMESTAMP",
+    "asks": "item BIGINT, price BIGINT, ts TIMESTAMP",
 }
 """As Spark's DDL."""
 IN_TOPIC = "auction BIGINT, price BIGINT, ts TIMESTAMP"
@@ -31,7 +35,7 @@ _CHANNELS = np.array(["Google", "Facebook", "Baidu", "Apple", *(f"channel-{n}" f
 _URLS = np.array([f"https://www.nexmark.com/item.htm?query=1&channel_id={n}" for n in range(1000)])
 _CITIES = np.array(["Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond", "Seattle"])
 _FIRST = np.array(["Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter"])
-_SEEDS: dict[Stream, int] = {"bids": 0, "persons": 1, "auctions": 2}
+_SEEDS: dict[Stream, int] = {"bids": 0, "persons": 1, "auctions": 2, "offers": 3, "asks": 4}
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ def chunk(stream: Stream, shape: Shape, first: int, count: int) -> pa.Table:
     time_ms = _times_ms(random, shape, first, count)
     if stream == "bids":
         columns = _bids(random, shape, count)
+    elif stream in ("offers", "asks"):
+        columns = {"item": _skewed(random, shape, count), "price": _prices(random, count)}
     elif stream == "persons":
         columns = _persons(random, np.arange(first, first + count))
     else:
@@ -72,7 +78,7 @@ def flush_row(stream: Stream, after_rows: int, shape: Shape) -> pa.Table:
     """One row an hour after all others. With it every window of theirs is complete, for any engine."""
     row = chunk(stream, shape, after_rows, 1)
     time_ms = np.array([flush_time_us(after_rows, shape) // 1000])
-    for name in ("auction", "bidder", "id", "seller"):
+    for name in ("auction", "bidder", "id", "seller", "item"):
         if name in row.column_names:
             row = row.set_column(row.column_names.index(name), name, pa.array([FLUSH_KEY], pa.int64()))
     return row.set_column(row.column_names.index("ts"), "ts", _timestamps(time_ms))

@@ -107,6 +107,47 @@ _NEW_USERS = Query(
     share=0.5,
     streams=("persons", "auctions"),
 )
+_WINDOW_JOIN = Query(
+    "window-join",
+    "window join 10 s, 1 k keys, 10 rows a side per key",
+    windowpane="SELECT o.item, o.price, a.price AS asked, window_start, window_end "
+    "FROM offers AS o JOIN asks AS a ON o.item = a.item WINDOW TUMBLING (SIZE 10 SECONDS)",
+    flink="SELECT o.item, o.price, a.price AS asked, o.window_start, o.window_end FROM "
+    f"(SELECT * FROM {_TUMBLE.format('offers')}) o JOIN (SELECT * FROM {_TUMBLE.format('asks')}) a "
+    "ON o.item = a.item AND o.window_start = a.window_start AND o.window_end = a.window_end",
+    duckdb="SELECT o.item, o.price, a.price AS asked, o.w * 10000000 AS window_start, (o.w + 1) * 10000000 "
+    "AS window_end FROM (SELECT *, epoch_us(ts) // 10000000 AS w FROM offers) o JOIN "
+    "(SELECT *, epoch_us(ts) // 10000000 AS w FROM asks) a ON o.item = a.item AND o.w = a.w",
+    columns=("item", "price", "asked", *BOUNDS),
+    shape=Shape(per_second=2_000),
+    share=0.1,
+    streams=("offers", "asks"),
+    over_spark=3,
+    over_flink=1,
+)
+_INTERVAL_JOIN = Query(
+    "interval-join",
+    "interval join within 5 s before and after, 1 k keys, 10 partners a row",
+    windowpane="SELECT o.item, o.price, a.price AS asked, o.ts AS window_end FROM offers AS o JOIN asks AS a "
+    "ON o.item = a.item AND a.ts BETWEEN o.ts - INTERVAL 5 SECONDS AND o.ts + INTERVAL 5 SECONDS",
+    flink="SELECT o.item, o.price, a.price AS asked, o.ts AS window_end FROM offers o JOIN asks a "
+    "ON o.item = a.item AND a.ts BETWEEN o.ts - INTERVAL '5' SECOND AND o.ts + INTERVAL '5' SECOND",
+    duckdb="SELECT o.item, o.price, a.price AS asked, epoch_us(o.ts) AS window_end FROM offers o JOIN asks a "
+    "ON o.item = a.item AND a.ts BETWEEN o.ts - INTERVAL 5 SECOND AND o.ts + INTERVAL 5 SECOND",
+    columns=("item", "price", "asked", "window_end"),
+    shape=Shape(per_second=2_000),
+    share=0.1,
+    streams=("offers", "asks"),
+    over_spark=3,
+    over_flink=1,
+)
+_NEW_USERS_JOINED = replace(
+    _NEW_USERS,
+    name="q8-join",
+    title="q8 new users, as a window join",
+    windowpane="SELECT p.id AS person, p.name, window_start, window_end FROM persons AS p "
+    "LEFT SEMI JOIN auctions AS a ON p.id = a.seller WINDOW TUMBLING (SIZE 10 SECONDS)",
+)
 _SLIDING = Query(
     "sliding",
     "sliding 10 s, 1 k keys: a window for every row",
@@ -167,6 +208,9 @@ QUERIES: dict[str, Query] = {
         _HOT_ITEMS,
         _HIGHEST_BID,
         _NEW_USERS,
+        _NEW_USERS_JOINED,
+        _WINDOW_JOIN,
+        _INTERVAL_JOIN,
         plain("q11", "q11 user sessions: 10 s, 1 k bidders", Window("session", 10, key="bidder"), _QUIET, share=0.3),
         _PROCESSING_TIME,
         _SLIDING,

@@ -71,6 +71,22 @@ def _new_users(frames: Frames) -> DataFrame:
     return new.selectExpr("person", "name", "window.start AS window_start", "window.end AS window_end")
 
 
+def _window_join(frames: Frames) -> DataFrame:
+    """Spark joins rows of the same window by an equality of windows, and drops its state by their ends."""
+    offers = frames["offers"].withColumn("w", F.window("ts", "10 seconds")).alias("o")
+    asks = frames["asks"].withColumn("w", F.window("ts", "10 seconds")).alias("a")
+    pairs = offers.join(asks, F.expr("o.item = a.item AND o.w = a.w"))
+    return pairs.selectExpr(
+        "o.item", "o.price", "a.price AS asked", "o.w.start AS window_start", "o.w.end AS window_end"
+    )
+
+
+def _interval_join(frames: Frames) -> DataFrame:
+    near = "a.ts BETWEEN o.ts - INTERVAL 5 SECONDS AND o.ts + INTERVAL 5 SECONDS"
+    pairs = frames["offers"].alias("o").join(frames["asks"].alias("a"), F.expr(f"o.item = a.item AND {near}"))
+    return pairs.selectExpr("o.item", "o.price", "a.price AS asked", "o.ts AS window_end")
+
+
 def _by_the_clock(frames: Frames) -> DataFrame:
     """The time of the micro-batch, which is what Spark gives for the current time, is its rows' time."""
     clocked = frames["bids"].select("bidder", F.current_timestamp().alias("clock")).withWatermark("clock", "0 seconds")
@@ -82,5 +98,8 @@ _SPELLINGS: dict[str, Callable[[Frames], DataFrame]] = {
     "q5": _hot_items,
     "q7": _highest_bid,
     "q8": _new_users,
+    "q8-join": _new_users,
+    "window-join": _window_join,
+    "interval-join": _interval_join,
     "q12": _by_the_clock,
 }

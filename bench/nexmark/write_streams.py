@@ -68,7 +68,7 @@ def _arguments() -> argparse.Namespace:
     default = Shape()
     parser.add_argument("folder", nargs="?", default="data", help="where to; not for Kafka")
     parser.add_argument("--format", choices=[*get_args(Format), KAFKA], default="parquet")
-    parser.add_argument("--streams", type=_streams, default=("bids",), help="some of bids,persons,auctions")
+    parser.add_argument("--streams", type=_streams, default=("bids",), help="some of bids,persons,auctions,offers,asks")
     parser.add_argument("--rows", type=int, default=1_000_000, help="bids, or persons and auctions together")
     parser.add_argument("--file-rows", type=int, default=500_000, help="rows of a file, or of a write to Kafka")
     parser.add_argument("--keys", type=int, default=default.keys, help="auctions, bidders")
