@@ -15,12 +15,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from windowpane.connectors.hadoop import hadoop_path, renaming_context, session_access
+from windowpane.connectors.hadoop import hadoop_path, hadoop_settings, renaming_context, session_access
 from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch, SinkSettings
 from windowpane.durable import sync_folder
 from windowpane.errors import SinkError, StateError, gist
 from windowpane.remote.access import Access
-from windowpane.remote.objects import client, is_object_store, key_of, obstore_module
+from windowpane.remote.objects import client, has_obstore, is_object_store, key_of, obstore_module, scheme_of
 
 _COPIED_BYTES = 5_000_000_000
 """S3 copies objects up to this size in one step. Hadoop copies larger ones in parts."""
@@ -76,10 +76,12 @@ class FileSink(Sink):
                     files.delete(status.getPath(), False)
         if files.getUri().getScheme() == "file":
             _move_here(Path(staged.toUri().getPath()), Path(folder.toUri().getPath()), moves)
-        elif is_object_store(self._path) and max(sizes.values(), default=0) <= _COPIED_BYTES:
+        elif is_object_store(self._path) and has_obstore() and max(sizes.values(), default=0) <= _COPIED_BYTES:
             _copy_there(session_access(spark), staging, self._path, moves)
         else:
-            _move_there(spark, path_of, folder, staged, moves)
+            self._move_there(
+                spark, folder, [(path_of(staged, name), path_of(folder, to)) for name, to in moves.items()]
+            )
         files.delete(staged, True)
 
     def _target(self, batch: SinkBatch, number: int, name: str) -> str:
@@ -87,12 +89,19 @@ class FileSink(Sink):
         target = f"part-{batch.identity}-{number:05}.{name.partition('.')[2]}"
         return target.replace(".txt", ".json") if batch.side_records and self._format == "json" else target
 
-
-def _move_there(spark: SparkSession, path_of: Any, folder: Any, staged: Any, moves: dict[str, str]) -> None:
-    """For other file systems of Hadoop. On HDFS, renaming replaces atomically."""
-    context, replacing = renaming_context(spark, folder)
-    for name, target in moves.items():
-        context.rename(path_of(staged, name), path_of(folder, target), replacing)
+    def _move_there(self, spark: SparkSession, folder: Any, moves: list[tuple[Any, Any]]) -> None:
+        """For other file systems of Hadoop. On HDFS, renaming replaces atomically; on others it need not replace."""
+        if scheme_of(self._path) in ("hdfs", "viewfs"):
+            context, replacing = renaming_context(spark, folder)
+            for staged, target in moves:
+                context.rename(staged, target, replacing)
+            return
+        files = folder.getFileSystem(hadoop_settings(spark))
+        for staged, target in moves:
+            files.delete(target, False)
+            if not files.rename(staged, target):
+                what = f"sink `{self.name}` could not rename {staged.getName()} to {target.getName()}"
+                raise SinkError("SINK_WRITE", what)
 
 
 def _copy_there(access: Access, staging: str, folder: str, moves: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.formats import CodecFormat
-from windowpane.remote.objects import is_object_store, scheme_of
+from windowpane.remote.objects import has_obstore, is_object_store, scheme_of
 from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
@@ -61,6 +61,8 @@ def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
     scheme = scheme_of(stream.path or "")
     if scheme not in ("", "file") and not is_object_store(stream.path or ""):
         raise Refused(f"workers do not open {scheme}:// themselves")
+    if is_object_store(stream.path or "") and not has_obstore():
+        raise Refused("workers open objects with the package obstore, which is not installed")
     for column in used:
         _check(column, stream.codec)
     return ScanColumns(tuple(used))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -51,6 +52,11 @@ def _client(scheme: str, authority: str, access: Access, _process: int) -> Objec
         container, _, host = authority.partition("@")
         store = stores.AzureStore(container, **access.azure(host.partition(".")[0], host))
     return store
+
+
+def has_obstore() -> bool:
+    """Whether the client is installed. Without it, Spark's Hadoop reads and writes objects, and copies to rename."""
+    return find_spec("obstore") is not None
 
 
 def obstore_module(name: str = "") -> Any:
