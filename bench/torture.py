@@ -205,10 +205,10 @@ def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool, place:
     return True
 
 
-def pause_at(folder: Path, batch: int, place: Place) -> list[str]:
-    """Stop the process in this batch, let another one take over and end, let the first one go on. It must give up."""
+def pause(folder: Path, place: Place) -> list[str]:
+    """Stop the process when it runs, let another one take over and end, let the first one go on. It must give up."""
     away = start(folder)
-    while away.poll() is None and not place.has_begun(folder, batch):
+    while away.poll() is None and not place.is_running(folder, away.pid):
         time.sleep(place.poll_seconds)
     stopped = _family(away.pid)
     for process in stopped:
@@ -240,12 +240,12 @@ def torture(
     source: Source = from_files,
     *,
     place: Place = IN_FOLDER,
-    pause: bool = False,
+    pausing: bool = False,
     calm: Path | None = None,
 ) -> Verdict:
     """Run twice, once undisturbed in a folder and once killed; the files that both leave must hold the same rows.
 
-    `pause`: at last the process is stopped for so long that another one takes over. `calm`: the folder of an
+    `pausing`: at last the process is stopped for so long that another one takes over. `calm`: the folder of an
     undisturbed run of the same seed and files.
     """
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
@@ -258,8 +258,8 @@ def torture(
         if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
             break
         came.append(point)
-    paused = pause_at(killed, max([0, *points]), place) if pause else []
-    if not pause:
+    paused = pause(killed, place) if pausing else []
+    if not pausing:
         run_to_end(killed)
     place.bring_back(killed)
     accounts = [f"{run.name}: {line}" for run in (calm, killed) for line in account(run)]
@@ -336,7 +336,7 @@ def main() -> int:
     print(f"{given.kills} kills, SEED={seed}, rows from {given.source}, store {given.store}", flush=True)
     brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
     with tempfile.TemporaryDirectory() as folder, brought as source, opened(given.store) as there:
-        verdict = torture(Path(folder), given.kills, seed, given.files, source, place=there, pause=given.pause)
+        verdict = torture(Path(folder), given.kills, seed, given.files, source, place=there, pausing=given.pause)
     print(f"killed at batches {verdict.killed}")
     print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
     return 1 if verdict.differences else 0

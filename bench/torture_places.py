@@ -31,6 +31,11 @@ class InFolder:
         """Whether Spark has planned this micro-batch."""
         return (job / "state" / "q" / "spark" / "offsets" / str(batch)).exists()
 
+    def is_running(self, job: Path, process: int) -> bool:
+        """Whether a process says in its status that it runs."""
+        path = job / "state" / "status.json"
+        return path.exists() and _runs(path.read_bytes(), process)
+
     def bring_back(self, job: Path) -> None:
         """Bring what the pipeline has written into the folder of the job, to be looked at."""
 
@@ -58,6 +63,9 @@ class InStore:
     def has_begun(self, job: Path, batch: int) -> bool:
         return self._store(job).read(f"state/q/spark/offsets/{batch}") is not None
 
+    def is_running(self, job: Path, process: int) -> bool:
+        return _runs(self._store(job).read("state/status.json") or b"{}", process)
+
     def bring_back(self, job: Path) -> None:
         _bring(self._store(job), job)
 
@@ -69,6 +77,11 @@ class InStore:
         from windowpane.runtime.location import store_at  # noqa: PLC0415
 
         return store_at(f"{self.address}/{job.name}", Path(), SparkSettings(config={**self.settings}, jars=self.jars))
+
+
+def _runs(status: bytes, process: int) -> bool:
+    found = json.loads(status)
+    return bool(found.get("state") == "running" and found.get("pid") == process)
 
 
 def _bring(store: Store, folder: Path) -> None:

@@ -33,7 +33,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_kill_and_a_pause_with_everything_in_a_bucket(tmp_path: Path, bucket: InStore, calm: Path) -> None:
-    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=bucket, pause=True, calm=calm)
+    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=bucket, pausing=True, calm=calm)
     assert len(verdict.killed) == 1
     assert not verdict.differences
 
@@ -45,4 +45,4 @@ def test_a_kill_with_everything_in_hdfs(tmp_path: Path, hdfs: Hdfs, calm: Path) 
 
 
 def test_a_driver_that_was_away_gives_up_where_locks_do_not_reach(tmp_path: Path, calm: Path) -> None:
-    assert not torture(tmp_path, kills=0, seed=SEED, files=FILES, place=IN_FOLDER, pause=True, calm=calm).differences
+    assert not torture(tmp_path, kills=0, seed=SEED, files=FILES, place=IN_FOLDER, pausing=True, calm=calm).differences
