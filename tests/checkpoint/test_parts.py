@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
+from windowpane.testing import Harness
+from windowpane.time_zones import DATABASE
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -86,6 +89,20 @@ def test_a_plan_of_an_earlier_version_is_read(checkpoint: Checkpoint) -> None:
     checkpoint.store.replace("plan.json", json.dumps({"format": 1, "plan_id": 7, "sql": "", "shards": 2}).encode())
     with pytest.raises(StateError, match="`plan_id` is missing or of another type"):
         checkpoint.record()
+
+
+def test_changed_rules_of_a_time_zone_are_recorded_and_told(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    sql = "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('dd', 1, 'Europe/Berlin')"
+    plan = Harness(sql, streams={"s": {"schema": "ts TIMESTAMP"}}).plan
+    record = checkpoint.claim(plan, 2)
+    assert record.time_zones["Europe/Berlin"].endswith(f" {DATABASE}")
+    assert checkpoint.claim(plan, 2) == checkpoint.record() == record
+    assert not caplog.records
+    checkpoint.plan.write(replace(record, time_zones={"Europe/Berlin": "0123456789abcdef tzdata 1999z"}))
+    assert checkpoint.claim(plan, 2) == checkpoint.record() == record
+    assert f"Europe/Berlin have changed from tzdata 1999z to {DATABASE}" in caplog.text
 
 
 def test_requests_and_the_lock(store: Store) -> None:

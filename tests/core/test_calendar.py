@@ -7,7 +7,9 @@ import io
 import random
 from zoneinfo import ZoneInfo
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from windowpane.core.windows import AlignedSpec, Hopping, PartValue, Tumbling
@@ -166,6 +168,22 @@ def test_weeks_begin_on_monday_and_months_in_january_1970() -> None:
     assert first(CalendarSpan(1, "week"), OFFSET=CalendarSpan(-1, "day")) == "Sun 1969-12-28 00:00"
     assert first(CalendarSpan(1, "day"), OFFSET=6 * 3600 * 10**6) == "Thu 1970-01-01 06:00"
     assert first(CalendarSpan(1, "year"), OFFSET=CalendarSpan(3, "month")) == "Tue 1969-04-01 00:00"
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "Europe/London"])
+def test_days_and_months_begin_where_duckdb_says(name: str) -> None:
+    """ICU's rules are DuckDB's own; they agree where midnight is shown once."""
+    draw = random.Random(name)
+    ts = np.array([draw.randrange(0, 1_900_000_000) * 10**6 for _ in range(300)])
+    units = ("day", "week", "month", "quarter", "year")
+    with duckdb.connect() as connection:
+        connection.execute(f"SET TimeZone = '{name}'")
+        connection.register("input", pa.table({"us": ts}))
+        columns = ", ".join(f"epoch_us(date_trunc('{unit}', make_timestamptz(us))) AS {unit}" for unit in units)
+        truncated = connection.sql(f"SELECT {columns} FROM input").to_arrow_table()
+    for unit in units:
+        windows = windows_of(Tumbling.build({"SIZE": CalendarSpan(1, unit), "TIME ZONE": name}))
+        assert truncated.column(unit).to_pylist() == windows.last_key(ts).tolist()
 
 
 def test_no_rows_and_rows_far_apart() -> None:

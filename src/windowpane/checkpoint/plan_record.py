@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter
 
 from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
 from windowpane.checkpoint.run_lock import in_use
 from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.zone_record import zones_of
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
 
@@ -35,6 +36,9 @@ class PlanRecord:
     unnamed_until: int | None = None
     """The last batch that an earlier version may have written to files whose names lack the run. None: not known."""
 
+    time_zones: dict[str, str] = field(default_factory=dict)
+    """Time zones that windows follow, each with a digest of its rules and where they are from."""
+
     @classmethod
     def of(cls, plan: Plan, shards: int, *, spread: bool | None = None) -> PlanRecord:
         """For a new checkpoint. `spread` None: where there are several shards to spread rows over."""
@@ -46,6 +50,7 @@ class PlanRecord:
             reinject=plan.reinjects,
             spread=plan.stages.is_spread and (shards > 1 if spread is None else spread),
             unnamed_until=-1,
+            time_zones=zones_of(plan),
         )
 
     def is_unnamed(self, batch_id: int) -> bool:

@@ -26,6 +26,7 @@ from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.unreadable_files import UnreadableFiles
+from windowpane.checkpoint.zone_record import warn_of_changed_rules, zones_of
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
 
@@ -105,6 +106,15 @@ class Checkpoint:
         elif record.unnamed_until is None:
             record = replace(record, unnamed_until=self.log.last_committed() + 1)
             self.plan.write(record)
+        return self._with_zones(record, zones_of(plan))
+
+    def _with_zones(self, record: PlanRecord, zones: dict[str, str]) -> PlanRecord:
+        """The record with the rules of time zones that hold from now on."""
+        if record.time_zones == zones:
+            return record
+        warn_of_changed_rules(record.time_zones, zones)
+        record = replace(record, time_zones=zones)
+        self.plan.write(record)
         return record
 
     def admit(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord | None:

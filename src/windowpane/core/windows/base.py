@@ -141,6 +141,10 @@ class WindowSpec:
         """Why windows are better kept one by one than as panes, None where panes are better."""
         return None
 
+    def zone_rules(self) -> dict[str, str]:
+        """Time zones that its windows follow, each with a digest of its rules."""
+        return {}
+
     def slack_us(self) -> int:
         """How far behind the watermark a row may be and still find a window open, allowed lateness aside."""
         return 0

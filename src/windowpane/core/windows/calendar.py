@@ -54,6 +54,9 @@ class CalendarTumbling(AlignedSpec):
     def longest_us(self) -> int:
         return self.size.longest_us
 
+    def zone_rules(self) -> dict[str, str]:
+        return {self.zone.name: self.zone.digest}
+
     def words(self) -> str:
         return f"tumbling, {self.size} each in {self.zone}{_shift(self.offset)}"
 
@@ -90,6 +93,9 @@ class CalendarHopping(AlignedSpec):
 
     def longest_us(self) -> int:
         return self.size.longest_us
+
+    def zone_rules(self) -> dict[str, str]:
+        return {self.zone.name: self.zone.digest}
 
     def overlapping(self) -> bool:
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 
@@ -19,6 +20,11 @@ class TimeZone:
     name: str
     rules: bytes = field(repr=False, compare=False)
     """A TZif file."""
+
+    @property
+    def digest(self) -> str:
+        """Differs for other rules."""
+        return blake2b(self.rules, digest_size=8).hexdigest()
 
     def __str__(self) -> str:
         return self.name
