@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from windowpane.cli.figures import accounting_table, instant, lag, proof, status_line
+from windowpane.cli.figures import accounting_table, instant, lag, proof, stage_line, status_line
 from windowpane.cli.live import Above, LiveLines
 
 TOTALS = {"in": 1234, "aggregated": 1200, "filtered": 20, "late": 10, "error": 4}
@@ -57,6 +57,12 @@ def test_the_accounting_names_every_kind_and_adds_up() -> None:
 
 def test_an_account_that_does_not_add_up_says_so() -> None:
     assert proof({"in": 3, "aggregated": 2}).startswith("DOES NOT ADD UP")
+
+
+def test_the_account_of_a_window_over_another() -> None:
+    line = stage_line("hourly", "window_2", {"in": 60, "aggregated": 58, "filtered": 1, "error": 1})
+    assert line == "hourly, window_2: 58 aggregated, 1 filtered, 1 error; adds up: 60 = 58 + 1 + 1"
+    assert "no results below yet" in stage_line("hourly", "window_2", {"in": 0})
 
 
 def test_results_are_printed_above_the_live_lines(monkeypatch: pytest.MonkeyPatch) -> None:
