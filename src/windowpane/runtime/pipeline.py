@@ -23,6 +23,7 @@ from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.pipeline import missing_paths, plan_pipeline
+from windowpane.remote.objects import is_object_store
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import log_file, pipeline_store, prepare_store
 from windowpane.runtime.routes import check_given
@@ -148,7 +149,9 @@ class Pipeline:
 
     def _store_for(self, spark: SparkSession | None) -> Store:
         """A session of the user knows how to reach object stores, whether `[spark]` does or not."""
-        return self.store if spark is None else pipeline_store(self.config, session_access(spark))
+        if spark is None or not is_object_store(self.store.address()):
+            return self.store
+        return pipeline_store(self.config, session_access(spark))
 
     def _located(self, failed: WindowpaneError) -> WindowpaneError:
         """A mistake that was found by a layer that knows the key but not the file."""
