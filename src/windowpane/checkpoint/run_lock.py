@@ -7,6 +7,7 @@ from windowpane.checkpoint.store import Store
 from windowpane.errors import StateError
 
 LOCK_FILE = "run.lock"
+LEASE_FOLDER = f"{LOCK_FILE}.lease"
 
 
 class RunLock:

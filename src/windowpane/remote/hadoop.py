@@ -1,12 +1,12 @@
 """Hadoop's file systems from Python without Spark: a small JVM of our own, with the jars that PySpark brings.
 
 A pipeline takes its lease before Spark starts, and gives it back after Spark has stopped. Commands such as `status` do
-not start Spark at all.
+not start Spark at all. Java code that the JVM compiles does each operation in one call. It returns errors as texts,
+because PySpark looks up every exception that comes from Java in Spark's own JVM.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 from collections.abc import Mapping
@@ -16,28 +16,130 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from windowpane.errors import ConfigError, gist
+from windowpane.errors import ConfigError
 from windowpane.remote.access import PREFIX
 
 _MEMORY = "-Xmx256m"
-_NAMES = """
+_NAME = "WindowpaneFiles"
+_SOURCE = """
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FileUtil;
+import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
 
-/** The names in a folder, one a line: in one call, because each call from Python is a round trip. */
-public class WindowpaneNames {
-  public String of(FileSystem files, Path folder) throws IOException {
-    StringBuilder names = new StringBuilder();
+/** Answers begin with "=", errors with "!". */
+public class WindowpaneFiles {
+  private FileSystem files;
+  private FileContext context;
+
+  public String open(String root, Configuration settings) {
     try {
-      if (!files.getFileStatus(folder).isDirectory()) return "";
-      FileStatus[] found = files.listStatus(folder);
+      files = new Path(root).getFileSystem(settings);
+      context = FileContext.getFileContext(new Path(root).toUri(), settings);
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  /** The content as bytes, or null if there is no such file. */
+  public Object read(String path) {
+    try {
+      FSDataInputStream in = files.open(new Path(path));
+      try {
+        return org.apache.commons.io.IOUtils.toByteArray(in);
+      } finally { in.close(); }
+    } catch (FileNotFoundException nothingThere) {
+      return null;
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  /** Writes a draft and gives it its name; "=taken" if something has the name, unless it is to be replaced. */
+  public String write(String path, String draft, byte[] data, boolean durable, boolean replace) {
+    Path written = new Path(draft), target = new Path(path);
+    try {
+      FSDataOutputStream out = files.create(written, false);
+      out.write(data);
+      if (durable) out.hsync();
+      out.close();
+      rename(written, target, replace);
+      return "=";
+    } catch (Throwable failed) {
+      try {
+        files.delete(written, false);
+        if (!replace && files.exists(target)) return "=taken";
+      } catch (IOException alsoFailed) { return "!" + alsoFailed; }
+      return "!" + failed;
+    }
+  }
+
+  private void rename(Path path, Path target, boolean replace) throws IOException {
+    Options.Rename option = replace ? Options.Rename.OVERWRITE : Options.Rename.NONE;
+    context.rename(path, target, new Options.Rename[] {option});
+  }
+
+  public String move(String path, String target) {
+    try {
+      if (files.exists(new Path(path))) rename(new Path(path), new Path(target), true);
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  public String copy(String path, String target) {
+    try {
+      copy(new Path(path), new Path(target));
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  private void copy(Path path, Path target) throws IOException {
+    if (!files.exists(path)) return;
+    if (!files.getFileStatus(path).isDirectory()) {
+      FileUtil.copy(files, path, files, target, false, true, files.getConf());
+      return;
+    }
+    FileStatus[] found = files.listStatus(path);
+    for (int at = 0; at < found.length; at++) {
+      Path each = found[at].getPath();
+      copy(each, new Path(target, each.getName()));
+    }
+  }
+
+  public String exists(String path) {
+    try {
+      return files.exists(new Path(path)) ? "=yes" : "=";
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  public String delete(String path, boolean below) {
+    try {
+      files.delete(new Path(path), below);
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  public String makeFolder(String path) {
+    try {
+      files.mkdirs(new Path(path));
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
+  }
+
+  /** The names in a folder, each before a line break. */
+  public String names(String path) {
+    StringBuilder names = new StringBuilder("=");
+    try {
+      if (!files.getFileStatus(new Path(path)).isDirectory()) return "=";
+      FileStatus[] found = files.listStatus(new Path(path));
       for (int at = 0; at < found.length; at++) names.append(found[at].getPath().getName()).append('\\n');
     } catch (FileNotFoundException nothingThere) {
-      return "";
-    }
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
     return names.toString();
   }
 }
@@ -60,81 +162,101 @@ class HadoopAccess:
     @classmethod
     def of_spark(cls, config: Mapping[str, str], jars: tuple[str, ...] = ()) -> HadoopAccess:
         """By a Spark configuration, in which the names of Hadoop's settings begin with `spark.hadoop.`."""
-        return cls(
-            {name.removeprefix(PREFIX): value for name, value in config.items() if name.startswith(PREFIX)}, jars
-        )
+        found = {name.removeprefix(PREFIX): value for name, value in config.items() if name.startswith(PREFIX)}
+        return cls(found, jars)
 
 
 NO_HADOOP = HadoopAccess()
 
 
+class HadoopError(Exception):
+    """What Hadoop answers when it cannot do something."""
+
+
 @dataclass(frozen=True)
 class HadoopFiles:
-    """A file system of Hadoop: `files` is its FileSystem, `context` its FileContext, which renames atomically."""
+    """A file system of Hadoop. All methods raise HadoopError, and OSError if the JVM is gone."""
 
-    jvm: Any
-    files: Any
-    context: Any
-    overwrite: Any
-    """The options of a renaming that replaces."""
-    keep: Any
-    """The options of one that does not."""
-    listing: Any
-    """A WindowpaneNames."""
+    java: Any
+    """A WindowpaneFiles."""
 
-    def names(self, address: str) -> list[str]:
+    def read(self, path: str) -> bytes | None:
+        """The content of a file; None if it is not there."""
+        answer = self._call("read", path)
+        return None if answer is None else bytes(answer)
+
+    def write(self, path: str, draft: str, data: bytes, *, durable: bool, replace: bool) -> bool:
+        """Write a file, whole or not at all. False if the name is taken, unless it is to be replaced."""
+        return bool(self._call("write", path, draft, bytearray(data), durable, replace) == "")
+
+    def move(self, path: str, target: str) -> None:
+        self._call("move", path, target)
+
+    def copy(self, path: str, target: str) -> None:
+        """Copy a file, or a folder with everything below it."""
+        self._call("copy", path, target)
+
+    def exists(self, path: str) -> bool:
+        return bool(self._call("exists", path))
+
+    def delete(self, path: str, *, below: bool) -> None:
+        """`below`: a folder with everything in it."""
+        self._call("delete", path, below)
+
+    def make_folder(self, path: str) -> None:
+        self._call("makeFolder", path)
+
+    def names(self, path: str) -> list[str]:
         """Names in a folder; none if it is not there, or is a file."""
-        return str(self.listing.of(self.files, self.path(address))).splitlines()
+        return str(self._call("names", path)).splitlines()
 
-    def path(self, address: str) -> Any:
-        return self.jvm.org.apache.hadoop.fs.Path(address)
+    def _call(self, name: str, *given: object) -> Any:
+        from py4j.protocol import Py4JError  # noqa: PLC0415  # loaded when it is needed
+
+        try:
+            answer = getattr(self.java, name)(*given)
+        except Py4JError as gone:
+            raise OSError(f"the JVM of the file system does not answer: {type(gone).__name__}") from gone
+        if not isinstance(answer, str):
+            return answer
+        if answer.startswith("!"):
+            raise HadoopError(answer[1:].partition("\n")[0])
+        return answer[1:]
 
 
 @lru_cache(maxsize=16)
 def hadoop_files(root: str, access: HadoopAccess) -> HadoopFiles:
     """The file system of an address; ConfigError if Hadoop does not know its scheme."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-
-    gateway = _gateway(access.jars, os.getpid())
-    jvm: Any = gateway.jvm
+    jvm, loader = _jvm(access.jars, os.getpid())
     settings = jvm.org.apache.hadoop.conf.Configuration()
     for name, value in access.settings.items():
         settings.set(name, value)
-    try:
-        path = jvm.org.apache.hadoop.fs.Path(root)
-        files = path.getFileSystem(settings)
-        context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), settings)
-    except Py4JError as unknown:
+    java = loader.loadClass(_NAME).newInstance()
+    answer = java.open(root, settings)
+    if answer != "=":
         hint = "correct the address, or name the jars that know its scheme in [spark] jars"
-        message = f"Hadoop cannot open `{root}`: {gist(unknown)}"
-        raise ConfigError("BAD_PATH", message, hint, key="options.checkpoint") from unknown
-    renaming = getattr(jvm.org.apache.hadoop.fs, "Options$Rename")
-    options = [gateway.new_array(renaming, 1), gateway.new_array(renaming, 1)]
-    options[0][0], options[1][0] = renaming.OVERWRITE, renaming.NONE
-    return HadoopFiles(jvm, files, context, options[0], options[1], _listing(gateway))
+        message = f"Hadoop cannot open `{root}`: {answer[1:].partition(chr(10))[0]}"
+        raise ConfigError("BAD_PATH", message, hint, key="options.checkpoint")
+    return HadoopFiles(java)
 
 
 @lru_cache(maxsize=2)
-def _listing(gateway: Any) -> Any:
-    """Compiled once per JVM: Py4J remembers the methods of a class by its name."""
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_NAMES)
-    return compiler.getClassLoader().loadClass("WindowpaneNames").newInstance()
-
-
-@lru_cache(maxsize=2)
-def _gateway(jars: tuple[str, ...], _process: int) -> Any:
+def _jvm(jars: tuple[str, ...], _process: int) -> tuple[Any, Any]:
+    """A JVM and the class loader of what it has compiled: once, as Py4J knows methods by the name of their class."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # noqa: PLC0415
 
     found = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (str(Path(found.origin).parent) if found and found.origin else "")
-    bridge = glob.glob(f"{home}/jars/py4j-*.jar")  # noqa: PTH207
+    home = Path(os.environ.get("SPARK_HOME") or (Path(found.origin).parent if found and found.origin else ""))
+    bridge = sorted((home / "jars").glob("py4j-*.jar"))
     parts = [os.environ.get("HADOOP_CONF_DIR", ""), *jars, f"{home}/jars/*"]
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ.get('PATH', '')}")
     if not bridge or java is None:
         raise ConfigError("JAVA_MISSING", "checkpoints in Hadoop's file systems need PySpark's jars and Java 17")
     port, token = launch_gateway(
-        jarpath=bridge[0], classpath=":".join(filter(None, parts)), javaopts=[_MEMORY, "-XX:+UseSerialGC"],
+        jarpath=str(bridge[0]), classpath=":".join(filter(None, parts)), javaopts=[_MEMORY, "-XX:+UseSerialGC"],
         java_path=java, die_on_exit=True, create_new_process_group=True, enable_auth=True,
     )  # fmt: skip
-    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_SOURCE)
+    return gateway.jvm, compiler.getClassLoader()

@@ -7,6 +7,7 @@ from pathlib import Path
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.hadoop_store import HadoopStore
 from windowpane.checkpoint.object_store import ObjectStore
+from windowpane.checkpoint.run_lock import LEASE_FOLDER
 from windowpane.checkpoint.store import Store
 from windowpane.config import PipelineConfig, SparkSettings, checkpoint_setting, spark_settings
 from windowpane.remote.access import Access
@@ -38,8 +39,8 @@ def prepare_store(config: PipelineConfig) -> None:
     is_shared = config.base_dir.resolve().is_relative_to(folder.resolve())
     root = FolderStore(folder)
     root.make_root(None if is_shared else mode)
-    for transform in config.transforms:
-        root.below(transform).tighten()
+    for name in (LEASE_FOLDER, *config.transforms):
+        root.below(name).tighten()
 
 
 def log_file(config: PipelineConfig) -> Path:
