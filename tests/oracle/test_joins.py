@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,6 +121,39 @@ def test_joins_over_shards(
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, small)
         check(query, given_pushes, staged(layout, query.sql(), **SETTINGS), rescaled)
+
+
+OVER_PAIRS = """SELECT window_start, k, count(*) AS n, sum(v) AS v FROM (
+  SELECT a.k, v, w FROM a {kind} JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - 3 AND a.ts + 6
+) AS j GROUP BY k WINDOW TUMBLING (SIZE 10 MILLISECONDS)"""
+PAIRS = "SELECT a.k, v, a.ts AS l, b.ts AS r FROM a {kind} JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - 3 AND a.ts + 6"
+
+
+@search(6)
+@given(st.sampled_from(["INNER", "LEFT"]), pushes, st.builds(Layout, st.integers(1, 3), st.integers(1, 2)))
+def test_a_window_over_an_interval_join(kind: str, given_pushes: list[Push], layout: Layout) -> None:
+    """Each pair is in the window of its later row, and none is late there."""
+    plain = Harness(PAIRS.format(kind=kind), **SETTINGS)  # type: ignore[arg-type]
+    over = staged(layout, OVER_PAIRS.format(kind=kind), **SETTINGS)
+    pairs, windows = list[dict[str, Any]](), list[dict[str, Any]]()
+    for side, batch in given_pushes:
+        names = ("ts", "k", "v" if side == "a" else "w")
+        pushed = [dict(zip(names, row, strict=True)) for row in batch]
+        pairs += plain.push(pushed, side).rows
+        windows += over.push(pushed, side).rows
+    pairs += plain.end().rows
+    windows += over.end().rows
+    wanted: dict[tuple[int, str | None], list[int | None]] = {}
+    for pair in pairs:
+        later = max(ts for ts in (pair["l"], pair["r"]) if ts is not None)
+        wanted.setdefault((later // 10 * 10, pair["k"]), []).append(pair["v"])
+    expected = [(start, key, len(values), _total(values)) for (start, key), values in wanted.items()]
+    assert shown(windows) == sorted(map(repr, expected)), f"{kind}, {given_pushes!r}, {layout}"
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def in_pieces(patch: pytest.MonkeyPatch, small: int) -> None:

@@ -142,9 +142,7 @@ def _plan_level(context: PlanContext, timing: Timing) -> _Level:
 
 def _plan_outer(context: PlanContext, below: _Level) -> _Level:
     """Plan a query over the results of another, and put that one's plan below it."""
-    window = below.context.bound.window
-    assert window is not None
-    planned = _plan_level(context, resolve_result_timing(context, below.timing, window.spec))
+    planned = _plan_level(context, resolve_result_timing(context, below.timing, below.context.bound))
     return replace(
         planned,
         logical=over_results(planned.logical, below.logical),

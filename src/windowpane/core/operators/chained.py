@@ -38,10 +38,12 @@ class _Scalars:
 
 
 class ResultsAsRows(Operator):
-    """Final results in, rows out. The time of a row is the last instant of its window, or its trigger's.
+    """Final results in, rows out. The time of a row is the last instant of its window, its trigger's, or that of the
+    later row of a pair.
 
     `delay_us`: how far results may be behind the watermark below, so that none of them is late above: allowed lateness
-    and one microsecond, for a sliding window its lookahead. Rows go first, then the watermark that covers them.
+    and one microsecond, for a sliding window its lookahead, for an interval join its longer reach. Rows go first, then
+    the watermark that covers them.
     """
 
     moves_time = True
@@ -71,7 +73,10 @@ class ResultsAsRows(Operator):
 
     def _rows(self, results: pa.RecordBatch) -> pa.RecordBatch:
         names = results.schema.names
-        times = int64s(results, c.TRIGGER) if c.TRIGGER in names else int64s(results, c.WINDOW_END) - 1
+        if c.TRIGGER in names:
+            times = int64s(results, c.TRIGGER)
+        else:
+            times = int64s(results, c.WINDOW_END) - 1 if c.WINDOW_END in names else int64s(results, c.EVENT_TIME)
         rows = self._computed.rows(results, times, self.clock_us)
         arrivals = self._arrivals + np.arange(rows.num_rows, dtype=np.int64)
         return rows.append_column(c.ARRIVAL, pa.array(arrivals))

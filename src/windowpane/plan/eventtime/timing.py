@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windowpane.core.windows import WindowSpec
 from windowpane.errors import Span
 from windowpane.plan.context import PlanContext
+from windowpane.sql.query import BoundQuery
 
 TimeMode: TypeAlias = Literal["event_time", "processing_time"]
 LateRule: TypeAlias = Literal["window", "row"]
@@ -32,17 +32,15 @@ class Timing:
     """Of a query over the results of another: how far its watermark is behind that one's."""
 
 
-def resolve_result_timing(context: PlanContext, below: Timing, window: WindowSpec) -> Timing:
-    """The times of a query over the results of a query with times `below` and this window.
+def resolve_result_timing(context: PlanContext, below: Timing, inner: BoundQuery) -> Timing:
+    """The times of a query over the results of the query `inner`, whose times are `below`.
 
     Its watermark follows that of the query below: no result that is still to come is late.
     """
     lateness_us = _allowed_lateness(context)
     rule, _ = _late_rule(context, lateness_us)
     lag_us = (context.bound.watermark.lag_us if context.bound.watermark else None) or 0
-    # Several micro-batches can have the same timestamp.
-    same_clock_us = 1 if below.mode == "processing_time" and window.triggered else 0
-    behind_us = window.results_behind_us(below.allowed_lateness_us) + same_clock_us
+    behind_us = _results_behind_us(below, inner)
     return Timing(
         below.mode,
         late_rule=rule,
@@ -50,6 +48,16 @@ def resolve_result_timing(context: PlanContext, below: Timing, window: WindowSpe
         allowed_lateness_us=lateness_us,
         behind_us=behind_us + lag_us,
     )
+
+
+def _results_behind_us(below: Timing, inner: BoundQuery) -> int:
+    """How far results may be behind the watermark of their query."""
+    window, join = inner.window, inner.relation.stream_join
+    if window is None:
+        return max(abs(us) for us in join.interval_us) if join is not None and join.interval_us else 0
+    # Several micro-batches can have the same timestamp.
+    same_clock_us = 1 if below.mode == "processing_time" and window.spec.triggered else 0
+    return window.spec.results_behind_us(below.allowed_lateness_us) + same_clock_us
 
 
 def resolve_timing(context: PlanContext) -> Timing:

@@ -84,16 +84,19 @@ class RelationBinder:
         if isinstance(query, UnionStmt):
             return _leaf(stmt.source, bind_union(query, alias, self.merged))
         if query.window is None and not self._compares_rows(query):
-            return self._around_join(stmt, _renamed(stmt.source, alias, self.merged(query)))
+            if stmt.window is not None and self._joins_streams(query):
+                return _leaf(stmt.source, _results(self.bind_query(query), alias))
+            return _renamed(stmt.source, alias, self.merged(query))
         return _leaf(stmt.source, _results(self.bind_query(query), alias))
 
-    def _around_join(self, stmt: SelectStmt, merged: BoundRelation) -> BoundRelation:
-        """Refuse a window around a join: it would decide on partners if it were merged."""
-        if merged.relation.stream_join is not None and stmt.window is not None:
-            message = "a window around a join of streams is not supported"
-            hint = "join within the window: SELECT … FROM a JOIN b ON … WINDOW …"
-            raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=stmt.window.span)
-        return merged
+    def _joins_streams(self, stmt: SelectStmt) -> bool:
+        """Whether a query without a window joins streams: its results are a stream with times of its own."""
+        names = [join.this.name for join in stmt.joins if isinstance(join.this, exp.Table)]
+        tables = [name for name in names if lookup(name, self.catalog.tables) is not None]
+        streams = [name for name in names if lookup(name, self.catalog.streams) is not None and name not in tables]
+        inner = stmt.queries.get(stmt.from_.name.lower())
+        below = isinstance(inner, SelectStmt) and inner.window is None and self._joins_streams(inner)
+        return bool(streams) or below
 
     def _compares_rows(self, query: SelectStmt) -> bool:
         """Whether a subquery without a window needs all rows of the window that it reads."""
