@@ -130,13 +130,15 @@ def prepare_session(spark: SparkSession, shards: int, checkpoint: str | None = N
 def _choose_checkpoint_files(spark: SparkSession, checkpoint: str | None) -> None:
     """How Spark writes the files of its checkpoint, unless the user has chosen: by what the place does best.
 
-    On other places than these, Spark chooses by itself: on HDFS it renames, which is atomic there.
+    On other places than these, Spark chooses by itself: on HDFS it renames, which is atomic there. The checkpoint of
+    a user's own job (None) may be anywhere.
     """
     if spark.conf.get(CHECKPOINT_FILES_KEY, None) not in (None, spark.conf.get(_CHOSEN_KEY, None)):
         return
-    if checkpoint is None or not scheme_of(checkpoint):
+    in_objects = checkpoint is not None and is_object_store(checkpoint)
+    if checkpoint is not None and not scheme_of(checkpoint):
         chosen: str | None = CHECKPOINT_FILES
-    elif is_object_store(checkpoint) and _has_class(spark, STREAMED_FILES):
+    elif in_objects and _has_class(spark, STREAMED_FILES):
         chosen = STREAMED_FILES
     else:
         chosen = None
@@ -145,7 +147,7 @@ def _choose_checkpoint_files(spark: SparkSession, checkpoint: str | None) -> Non
         spark.conf.set(_CHOSEN_KEY, chosen)
         return
     spark.conf.unset(CHECKPOINT_FILES_KEY)
-    if checkpoint is not None and is_object_store(checkpoint):
+    if in_objects:
         _log.warning(
             "Spark renames the files of its checkpoint %s, which copies them in an object store: "
             "add the package org.apache.spark:spark-hadoop-cloud to [spark]", checkpoint,
