@@ -9,7 +9,8 @@ import pytest
 
 from tests.spark import corpus
 from tests.sql.golden import CATALOG
-from windowpane.core.windows import Hopping, Sliding, Tumbling
+from windowpane.core.windows import CalendarSpan, Hopping, Sliding, Tumbling
+from windowpane.core.windows.calendar import CalendarTumbling
 from windowpane.errors import SqlError
 from windowpane.formats import source_format
 from windowpane.sql import (
@@ -50,6 +51,20 @@ SECOND = 1_000_000
 )
 def test_a_duration_in_every_spelling(text: str, us: int) -> None:
     assert parse(f"SELECT * FROM s WINDOW TUMBLING (SIZE {text})").window.spec == Tumbling(us)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "unit"),
+    [("1 DAY", 1, "day"), ("INTERVAL '2' WEEKS", 2, "week"), ("'3 months'", 3, "month"), ("1 quarter", 1, "quarter"),
+     ("INTERVAL 2 YEAR", 2, "year"), ("INTERVAL '1 month'", 1, "month"), ("'1d'", 1, "day"), ("1 D", 1, "day")],
+)  # fmt: skip
+def test_a_calendar_size_in_every_spelling(text: str, count: int, unit: str) -> None:
+    window = parse(f"SELECT * FROM s WINDOW TUMBLING (SIZE {text}, TIME ZONE 'Asia/Tokyo')").window
+    assert window is not None
+    assert isinstance(window.spec, CalendarTumbling)
+    assert window.spec.size == CalendarSpan(count, unit)
+    if not text.startswith("'") and unit in ("month", "quarter", "year"):
+        assert parse(f"SELECT count(*) FROM s GROUP BY window(ts, {text})").window.spec.size == window.spec.size  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

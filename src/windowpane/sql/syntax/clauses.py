@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from windowpane.core.windows import KINDS
+from windowpane.core.windows import KINDS, CalendarSpan
 from windowpane.sql.syntax.source import SourceText, nesting, token_span
 from windowpane.time import unit_to_us
 
@@ -55,7 +55,9 @@ def _like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def _is_unit(token: Token | None) -> bool:
-    return token is not None and token.token_type == TokenType.VAR and unit_to_us(token.text) is not None
+    if token is None or token.token_type != TokenType.VAR:
+        return False
+    return unit_to_us(token.text) is not None or CalendarSpan.read(1, token.text) is not None
 
 
 def _in_call(before: list[Token]) -> bool:

@@ -90,7 +90,7 @@ def text_to_calendar(text: str) -> CalendarSpan | None:
     match = _PART.fullmatch(text)
     if match is None or not match[1].lstrip("+-").isdigit():
         return None
-    return CalendarSpan.read(int(match[1]), "day" if match[2] == "d" else match[2])
+    return CalendarSpan.read(int(match[1]), "day" if match[2].lower() == "d" else match[2])
 
 
 def node_to_calendar(node: exp.Expr) -> CalendarSpan | None:

@@ -84,6 +84,7 @@ class SelectStmt:
         """All syntax trees of the statement, those of its window included."""
         window = self.window
         given = (window.on, *window.partition_by, window.when, window.open, window.emit) if window else ()
+        given += (window.table.partition_by or ()) if window and window.table else ()
         ordered = (key.expr for key in self.order_by)
         parts = (*self.projections, self.from_, *self.joins, *self.laterals, self.where, *self.group_by_exprs)
         return (tree for tree in (*parts, self.having, self.qualify, *ordered, *given) if tree is not None)
