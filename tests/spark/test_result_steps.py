@@ -53,6 +53,8 @@ QUERIES = {
     "groups": "SELECT window_start, g, max(n) AS m, sum(n) AS s, max_by(k, n) AS b, count(*) AS c FROM "
     f"(SELECT window_start, window_end, k, g, count(*) AS n {WINDOW}, k, g) GROUP BY window_start, window_end, g "
     "HAVING count(*) > 1 ORDER BY s DESC",
+    "rollup": "SELECT window_start, k, g, count(*) AS n, sum(v) AS s, grouping_id() AS i, "
+    f"rank() OVER (PARTITION BY grouping_id() ORDER BY sum(v)) AS r {WINDOW}, ROLLUP (k, g)",
     "top": f"SELECT k, n FROM ({TOP}) WHERE r <= 2",
 }
 LAG = {"eventtime.late_tolerance": "2s"}

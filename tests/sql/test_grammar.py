@@ -69,6 +69,10 @@ QUERIES = [
     "SELECT posexplode(info.b) AS (n, x) FROM bids",
     f"SELECT sum(auction) OVER (ORDER BY auction ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) {WINDOWED}, auction",
     f"SELECT auction, rank() OVER (ORDER BY auction) AS r {WINDOWED}, auction QUALIFY r = 1",
+    f"SELECT auction, count(*) {WINDOWED}, ROLLUP (auction, bidder), CUBE (channel), GROUPING SETS ((ok), ())",
+    f"SELECT auction, count(*) {WINDOWED}, auction WITH ROLLUP",
+    f"SELECT auction, count(*) {WINDOWED}, auction WITH CUBE",
+    f"SELECT auction, count(*) {WINDOWED}, auction, bidder GROUPING SETS ((auction), (bidder))",
 ]
 MEANINGLESS = {
     (exp.Identifier, "quoted"): "a name means the same in backticks",

@@ -42,8 +42,6 @@ INSTEAD = {
     "try_sum": "use sum: an overflow becomes an error row and stops nothing",
     "try_avg": "use avg: an overflow becomes an error row and stops nothing",
     "collect_union": "use collect_set",
-    "grouping": "list the keys: GROUP BY a, b",
-    "grouping_id": "list the keys: GROUP BY a, b",
     **dict.fromkeys(("hll_sketch_agg", "theta_sketch_agg"), "use approx_count_distinct(x) for the estimate itself"),
     **{f"kll_sketch_agg_{kind}": "use approx_percentile(x, 0.5)" for kind in ("bigint", "double", "float")},
 }

@@ -13,6 +13,7 @@ from windowpane.sql.binding.aggregates import aggregate_name
 from windowpane.sql.binding.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.binding.expressions import RowExpressions
 from windowpane.sql.binding.group_keys import GroupKeyBinder, is_ordinal, selected
+from windowpane.sql.binding.grouping_sets import with_grouping_sets
 from windowpane.sql.binding.merging import merge_results
 from windowpane.sql.binding.outputs import OutputBinder
 from windowpane.sql.binding.projections import ProjectionBinder, bound_column
@@ -60,7 +61,7 @@ def bind_statement(stmt: SelectStmt, catalog: Catalog) -> BoundQuery:
 
 class _Binder:
     def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
-        self.stmt, self.source = with_semi_joins(stmt, catalog), stmt.source
+        self.stmt, self.source = with_grouping_sets(with_semi_joins(stmt, catalog)), stmt.source
         stmt = self.stmt
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
         self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)

@@ -31,7 +31,9 @@ class GroupKeyBinder:
             label = selected(self.source, item, self.projections).name if is_ordinal(item) else self.source.quote(span)
             expr = self.rows.bind(node if node is not None else item, "GROUP BY")
             if expr.text not in keys:
-                keys[expr.text] = GroupKey(f"_k{len(keys)}", label, Expr(expr.text, expr.type, expr.columns, span))
+                keys[expr.text] = GroupKey(
+                    f"_k{len(keys)}", label or expr.text, Expr(expr.text, expr.type, expr.columns, span)
+                )
                 nodes.append(node if node is not None else item)
         return tuple(keys.values()), nodes
 

@@ -76,6 +76,7 @@ _SCALAR: Mapping[type[exp.Expr], tuple[str, ...]] = {
 EXPRESSION: Kinds = frozenset(_SCALAR) | frozenset({str, bool, exp.DType})
 """Nodes that an expression may contain. The binder checks contexts that allow less."""
 
+_SETS: Kinds = frozenset({exp.Rollup, exp.Cube, exp.GroupingSets})
 _NARROWED: Mapping[tuple[type[exp.Expr], str], Kinds] = {
     (exp.Alias, "alias"): _NAME,
     (exp.Filter, "expression"): frozenset({exp.Where}),
@@ -125,7 +126,10 @@ READ: Mapping[type[exp.Expr], Mapping[str, Kinds]] = {
     },
     exp.Having: {"this": EXPRESSION},
     exp.Qualify: {"this": EXPRESSION},
-    exp.Group: {"expressions": EXPRESSION},
+    exp.Group: {"expressions": EXPRESSION | _SETS, "rollup": _SETS, "cube": _SETS, "grouping_sets": _SETS},
+    exp.Rollup: {"expressions": EXPRESSION},
+    exp.Cube: {"expressions": EXPRESSION},
+    exp.GroupingSets: {"expressions": EXPRESSION | _SETS},
     exp.Order: {"expressions": frozenset({exp.Ordered})},
     exp.Ordered: {"this": EXPRESSION - {exp.Var}, "desc": _FLAG, "nulls_first": _FLAG},
     exp.Limit: {"expression": EXPRESSION},

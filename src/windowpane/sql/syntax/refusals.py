@@ -42,9 +42,6 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
     (exp.Limit, "limit_options"): ("BAD_LIMIT", "LIMIT takes a number of rows only", "write LIMIT 10"),
     (exp.Ordered, "this"): ("UNSUPPORTED_SYNTAX", "ORDER BY ALL is not supported", "name the columns"),
     (exp.Ordered, "with_fill"): ("UNSUPPORTED_SYNTAX", "WITH FILL is not supported", "leave it out"),
-    (exp.Group, "rollup"): ("UNSUPPORTED_GROUPING", "ROLLUP is not supported", GROUP_HINT),
-    (exp.Group, "cube"): ("UNSUPPORTED_GROUPING", "CUBE is not supported", GROUP_HINT),
-    (exp.Group, "grouping_sets"): ("UNSUPPORTED_GROUPING", "GROUPING SETS is not supported", GROUP_HINT),
     (exp.Group, "totals"): ("UNSUPPORTED_GROUPING", "WITH TOTALS is not supported", GROUP_HINT),
     (exp.Table, "sample"): (
         "UNSUPPORTED_SAMPLE",

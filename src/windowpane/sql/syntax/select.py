@@ -31,7 +31,7 @@ def parse_select(source: SourceText) -> SelectStmt:
     tree = syntax(source, lambda: parse_tokens(clauses.query, source.sql))
     select = refuse_select_parts(source, tree)
     group = select.args.get("group")
-    window, keys = _split_group_by(source, group.expressions if group else [])
+    window, keys = _split_group_by(source, _grouped(source, group) if group else [])
     for other in (
         table,
         syntax(source, lambda: read_window_clause(source, clauses.window)) if clauses.window else None,
@@ -98,6 +98,21 @@ def _split_group_by(source: SourceText, items: Sequence[exp.Expr]) -> tuple[Wind
         else:
             window = _only_window(source, window, read_window(source, item))
     return window, keys
+
+
+def _grouped(source: SourceText, group: exp.Expr) -> Sequence[exp.Expr]:
+    """The items of GROUP BY. WITH ROLLUP, WITH CUBE and GROUPING SETS behind them mean all of them but the window."""
+    after = [each for name in ("rollup", "cube", "grouping_sets") for each in group.args.get(name) or ()]
+    if not after:
+        return list(group.expressions)
+    windows = [item for item in group.expressions if window_name(item) is not None]
+    keys = [item for item in group.expressions if window_name(item) is None]
+    if len(after) > 1 or any(isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in keys):
+        hint = "write GROUPING SETS ((a, b), (a), ())"
+        raise source.error("GROUPING_SETS", "ROLLUP, CUBE and GROUPING SETS behind others", hint, at=group)
+    if not isinstance(after[0], exp.GroupingSets):
+        after[0].set("expressions", keys)
+    return [*windows, after[0]]
 
 
 def _only_window(source: SourceText, before: WindowSyntax | None, window: WindowSyntax) -> WindowSyntax:
