@@ -32,7 +32,7 @@ from windowpane.plan.staging import PlannedQuery, stages_of
 from windowpane.plan.stream_joins import Conditions, check_stream_join, pushed, split_conditions
 from windowpane.plan.traversal import over_results
 from windowpane.sql import SessionFacts
-from windowpane.sql.query import BoundQuery, GroupKey, StaticJoin, StreamJoin, StreamRef
+from windowpane.sql.query import BoundQuery, GroupKey, StaticJoin, StreamJoin, StreamRef, UnionBranch
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class _Builder:
             node = sources[0]
         for join in relation.joins:
             if isinstance(join, StaticJoin):
-                node = logical.LogicalJoin(node, join)
+                node = logical.LogicalJoin(node, join, relation)
             else:
                 node = logical.LogicalGenerate(node, join)
         return self._timed(node)
@@ -229,11 +229,10 @@ class _Builder:
     def stream_join(self, join: StreamJoin, sources: Sequence[PlanNode]) -> PlanNode:
         """Both streams, without the rows for which a condition on their side alone does not hold."""
         conditions = self.conditions(join)
+        sides = zip(sources, self.context.bound.relation.branches, (conditions.left, conditions.right), strict=True)
         branches = tuple(
-            logical.LogicalBranch(source, branch.projection, pushed(branch, own))
-            for source, branch, own in zip(
-                sources, self.context.bound.relation.branches, (conditions.left, conditions.right), strict=True
-            )
+            logical.LogicalBranch(_with_tables(source, branch), branch.projection, pushed(branch, own))
+            for source, branch, own in sides
         )
         on = tuple(GroupKey(f"_on{number}", each.text, each) for number, each in enumerate(conditions.on))
         return logical.LogicalStreamJoin(branches, join, on)
@@ -248,3 +247,11 @@ class _Builder:
         if not self.chains.per_stream:
             return source
         return logical.LogicalEventTime(source, self.timing.mode, self.chains.per_stream[position])
+
+
+def _with_tables(source: PlanNode, branch: UnionBranch) -> PlanNode:
+    """A stream with the static tables that its branch joins to it."""
+    if branch.joined is not None:
+        for join in branch.joined.tables:
+            source = logical.LogicalJoin(source, join, branch.joined)
+    return source

@@ -18,6 +18,7 @@ from windowpane.sql.query import (
     Generator,
     GroupKey,
     Output,
+    Relation,
     StaticJoin,
     StreamJoin,
     Window,
@@ -67,9 +68,10 @@ class LogicalEventTime(UnaryNode):
 
 @dataclass(frozen=True)
 class LogicalJoin(UnaryNode):
-    """Enrichment with a static table."""
+    """Enrichment with a static table. `relation`: the stream with all tables that are joined to it."""
 
     join: StaticJoin
+    relation: Relation
 
     def properties(self) -> Properties:
         return shown(table=self.join.table, join=self.join.text)

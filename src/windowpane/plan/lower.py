@@ -202,7 +202,7 @@ class _Lowering:
             case logical.LogicalEventTime():
                 return physical.PhysicalEventTime(self.source(node.child), node.steps)
             case logical.LogicalJoin():
-                return physical.PhysicalStaticJoin(self.source(node.child), node.join)
+                return physical.PhysicalStaticJoin(self.source(node.child), node.join, node.relation)
             case logical.LogicalGenerate():
                 return physical.PhysicalGenerate(self.source(node.child), node.generator, self.relation.columns)
             case logical.LogicalUnion() | logical.LogicalStreamJoin():
@@ -215,7 +215,10 @@ class _Lowering:
 
     def branch(self, node: logical.LogicalBranch) -> PlanNode:
         _, below = _part(node.child, logical.LogicalEventTime)
-        known = (below.columns if isinstance(below, logical.LogicalSource) else None) or ()
+        if isinstance(below, logical.LogicalJoin):
+            known = below.relation.columns
+        else:
+            known = (below.columns if isinstance(below, logical.LogicalSource) else None) or ()
         error = branch_error(node.projection, node.where, known)
         return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error, known)
 

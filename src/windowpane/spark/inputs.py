@@ -28,7 +28,9 @@ from windowpane.spark.static_joins import BRANCH_ERROR, JOIN_DETAIL, JOIN_ERROR,
 
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
 _CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, c.MADE, *c.FILE_COLUMNS)
-_HIDDEN = (c.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, SOURCE_TIME, *_CARRIED)
+_HIDDEN = (
+    c.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, JOIN_ERROR, JOIN_DETAIL, SOURCE_TIME, *_CARRIED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,14 @@ class InputFrame:
         exprs = [*([node.where] if node.where else []), *(expr for _, expr in node.projection)]
         safe = Envelope.over(source, exprs, types_of(node.known))
         columns = [f"{safe.value(expr)} AS `{name}`" for name, expr in node.projection]
-        columns += [name for name in _HIDDEN if name in source.columns]
+        own = KEEP if node.where is not None else ""
+        columns += [name for name in _HIDDEN if name in source.columns and name != own]
         if node.where is not None:
-            columns.append(f"coalesce({safe.value(node.where)}, FALSE) AS {KEEP}")
+            before = f"coalesce({KEEP}, TRUE) AND " if KEEP in source.columns else ""
+            columns.append(f"{before}coalesce({safe.value(node.where)}, FALSE) AS {KEEP}")
         error = errors_where(node.where, [expr for _, expr in node.projection], safe)
+        if error is not None and KEEP in source.columns:
+            error = f"CASE WHEN coalesce({KEEP}, TRUE) THEN {error} END"
         if error is not None:
             columns.append(f"{error} AS {BRANCH_ERROR}")
             detail = details(exprs, safe) or "NULL"
@@ -152,7 +158,7 @@ class InputFrame:
         return whole
 
     def _joined(self, source: DataFrame, node: physical.PhysicalStaticJoin) -> DataFrame:
-        return JoinedTable(self.spark, self.stage.relation, node.join).to(source, self.table(node.join.table))
+        return JoinedTable(self.spark, node.relation, node.join).to(source, self.table(node.join.table))
 
 
 def _with_elements(source: DataFrame) -> str:

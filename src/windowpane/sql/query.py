@@ -91,6 +91,8 @@ class UnionBranch:
     stream: StreamRef
     projection: tuple[tuple[str, Expr], ...]
     where: Expr | None = None
+    joined: Relation | None = None
+    """The stream with the static tables that the branch joins to it; `projection` and `where` are over its columns."""
 
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -143,7 +145,8 @@ class Relation:
     @property
     def tables(self) -> tuple[StaticJoin, ...]:
         """The joins with static tables."""
-        return tuple(join for join in self.joins if isinstance(join, StaticJoin))
+        inner = [table for branch in self.branches if branch.joined for table in branch.joined.tables]
+        return (*inner, *(join for join in self.joins if isinstance(join, StaticJoin)))
 
     @property
     def generators(self) -> tuple[Generator, ...]:

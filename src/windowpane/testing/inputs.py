@@ -113,7 +113,7 @@ class InputEvaluator:
 
     def _over(self, node: _Above, rows: pa.Table, pushed: Pushed) -> pa.Table:
         if isinstance(node, physical.PhysicalStaticJoin):
-            return TableJoin(self._stage.relation, node.join, self._expressions, c.KEEP).apply(rows)
+            return TableJoin(node.relation, node.join, self._expressions, c.KEEP).apply(rows)
         if isinstance(node, physical.PhysicalGenerate):
             return self._generated(node.generator, rows, pushed)
         if isinstance(node, physical.PhysicalEventTime):

@@ -14,7 +14,7 @@ from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import LateRule
 from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import ColumnUse, InputColumn, labels
-from windowpane.sql.query import Column, Expr, Generator, StaticJoin
+from windowpane.sql.query import Column, Expr, Generator, Relation, StaticJoin
 from windowpane.time import format_duration
 
 TIME_ERROR = "_ts_error"
@@ -65,9 +65,10 @@ class PhysicalEventTime(UnaryNode):
 
 @dataclass(frozen=True)
 class PhysicalStaticJoin(UnaryNode):
-    """Enrichment with a static table, done by Spark."""
+    """Enrichment with a static table, done by Spark. `relation`: the stream with all tables that are joined to it."""
 
     join: StaticJoin
+    relation: Relation
 
     def properties(self) -> Properties:
         return shown(table=self.join.table, join=self.join.text)

@@ -55,6 +55,8 @@ class _Side:
     columns: tuple[Column, ...]
     projection: dict[str, Expr]
     where: tuple[Expr, ...]
+    joined: Relation | None = None
+    """The stream with static tables, if a subquery joins them."""
 
     def named(self, taken: set[str], shared: set[str]) -> Source:
         """Its columns under names that are not taken, without those of USING."""
@@ -73,10 +75,16 @@ class _Side:
     def text(self) -> str:
         """For the canonical text of the query."""
         name = quoted(self.stream.name)
-        plain = not self.where and all(expr.text == quoted(own) for own, expr in self.projection.items())
+        plain = (
+            not self.where
+            and self.joined is None
+            and all(expr.text == quoted(own) for own, expr in self.projection.items())
+        )
         if not plain:
             items = ", ".join(f"{expr.text} AS {quoted(own)}" for own, expr in self.projection.items())
             condition = all_of(self.where)
+            tables = "".join(f" {each.text}" for each in self.joined.joins) if self.joined else ""
+            name += f" AS {quoted(self.joined.alias)}{tables}" if self.joined else ""
             name = f"(SELECT {items} FROM {name}{f' WHERE {condition.text}' if condition else ''})"
         return name if plain and self.alias == self.stream.name else f"{name} AS {quoted(self.alias)}"
 
@@ -88,10 +96,14 @@ def bind_stream_join(source: SourceText, join: exp.Join, left: BoundRelation, ri
 
 def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
     relation, (named, *_) = bound.relation, bound.scope.sources
-    if relation.branches or relation.joins or relation.query is not None:
-        what = "a join of streams" if relation.stream_join else "a UNION ALL, a query with a window or a static table"
+    if relation.branches or relation.query is not None or relation.generators:
+        what = "a join of streams" if relation.stream_join else "a UNION ALL, a query with a window or with explode"
         message = f"{what} cannot be joined with a stream"
         raise source.error("UNSUPPORTED_JOIN", message, "join two streams, or subqueries over one stream each", at=join)
+    if relation.joins and len(bound.scope.sources) > 1:
+        hint = "join the table to its stream in a subquery: FROM (SELECT … FROM stream JOIN table …) AS s JOIN …"
+        message = "a stream that is joined with a static table is joined with a stream"
+        raise source.error("UNSUPPORTED_JOIN", message, hint, at=join)
     if named.open or any(not column.type for column in named.names.values()):
         message = f"the columns of `{named.alias}` are unknown, so it cannot be joined with a stream"
         raise source.error("NEEDS_SCHEMA", message, "declare the schema of both streams", at=join)
@@ -102,7 +114,14 @@ def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
         else Expr(quoted(column.name), column.type, (column.name,))
         for low, column in named.names.items()
     }
-    return _Side(relation.streams[0], named.alias, tuple(named.names.values()), projection, bound.where)
+    return _Side(
+        relation.streams[0],
+        named.alias,
+        tuple(named.names.values()),
+        projection,
+        bound.where,
+        joined=relation if relation.joins else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -230,7 +249,7 @@ class _Binder:
                 (name, _typed(expr, kind)) for name, expr, kind in zip(join.keys, compared, keys, strict=True)
             ]
             projection.append((c.RIGHT, Expr("TRUE" if number else "FALSE", "BOOLEAN")))
-            found.append(UnionBranch(side.stream, tuple(projection), all_of(side.where)))
+            found.append(UnionBranch(side.stream, tuple(projection), all_of(side.where), side.joined))
         return found[0], found[1]
 
     def _text(
