@@ -133,6 +133,13 @@ def test_meaning_changes_the_plan_id() -> None:
         "SELECT " + "coalesce(" * 800 + "price" + ")" * 800 + " AS c FROM bids",
         "SELECT price FROM bids WHERE " + "ok AND (" * 900 + "ok" + ")" * 900,
         "SELECT price FROM " + "(SELECT price FROM bids UNION ALL " * 300 + "SELECT price FROM bids" + ")" * 300,
+        "SELECT price FROM " + "(" * 20_000 + "SELECT price FROM bids" + ")" * 20_000,
+        "SELECT price FROM " + "(SELECT price FROM " * 1_000 + "bids" + ")" * 1_000,
+        "WITH " + ", ".join(f"a{number} AS (SELECT price FROM bids)" for number in range(2_000)) + " SELECT 1 FROM a1",
+        "SELECT price FROM bids WHERE " + " AND ".join(["price IN (1)"] * 2_000),
+        "WITH a0 AS (SELECT price FROM bids)"
+        + "".join(f", a{n + 1} AS (SELECT price FROM a{n} UNION ALL SELECT price FROM a{n})" for n in range(30))
+        + " SELECT price FROM a30",
         "x" * 300_000,
         "\x00", "\ud800", "SELECT \x00 FROM bids", "``", "SELECT `` FROM bids", "SELECT * FROM ``", "SELECT $1",
         "SELECT 1e999999999 FROM bids", "SELECT 'a\\", "SELECT price FROM bids --", "SELECT /* */ /* FROM bids",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -14,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from windowpane.errors import Span, SqlError
 from windowpane.sql.syntax.clauses import ORDER
 from windowpane.sql.syntax.select import parse_select
-from windowpane.sql.syntax.source import PLACEHOLDER, SourceText, nesting
+from windowpane.sql.syntax.source import PLACEHOLDER, SourceText, closings, nesting
 from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
 
 MAX_SELECTS = 500
@@ -48,8 +49,17 @@ class _Cte:
 
     name: Token
     tokens: list[Token]
-    visible: Mapping[str, _Cte]
+    outside: Mapping[str, _Cte]
+    """Those that the whole WITH can read."""
+    siblings: Mapping[str, _Cte]
+    """Those of the same WITH, in order."""
     reads: int = 0
+
+    @property
+    def visible(self) -> Mapping[str, _Cte]:
+        """Those that it can read itself: of its siblings, the earlier ones."""
+        earlier = takewhile(lambda each: each[1] is not self, self.siblings.items())
+        return {**self.outside, **dict(earlier)}
 
 
 @dataclass
@@ -80,20 +90,20 @@ class _QueryParser:
         found: dict[str, _Cte] = {}
         if not tokens or tokens[0].token_type != TokenType.WITH:
             return found, tokens
-        rest = tokens[1:]
-        while True:
-            name, body, rest = self._cte(rest, tokens[0])
+        closed_at, index = closings(tokens), 0
+        while index == 0 or (index < len(tokens) and tokens[index].token_type == TokenType.COMMA):
+            name, closing = self._cte(tokens, index + 1, closed_at)
             if name.text.lower() in found:
                 hint = "give it another name"
                 raise self._error("DUPLICATE_ALIAS", f"`{name.text}` is the name of two queries", hint, name)
-            found[name.text.lower()] = _Cte(name, body, {**visible, **found})
-            if not rest or rest[0].token_type != TokenType.COMMA:
-                return found, rest
-            rest = rest[1:]
+            found[name.text.lower()] = _Cte(name, tokens[index + 4 : closing], visible, found)
+            index = closing + 1
+        return found, tokens[index:]
 
-    def _cte(self, tokens: list[Token], before: Token) -> tuple[Token, list[Token], list[Token]]:
-        """`name AS (query)`: the name, the query's tokens, what follows."""
-        words = [token.token_type for token in tokens[:3]]
+    def _cte(self, whole: list[Token], start: int, closed_at: Mapping[int, int]) -> tuple[Token, int]:
+        """`name AS (query)`: the name, and where the query ends."""
+        tokens, before = whole[start : start + 3], whole[start - 1]
+        words = [token.token_type for token in tokens]
         if words[:1] == [TokenType.RECURSIVE]:
             message = "WITH RECURSIVE is not supported"
             hint = "a stream cannot be read by itself; write each step as a query of its own: WITH a AS (…), b AS (…)"
@@ -104,15 +114,13 @@ class _QueryParser:
         if words[1:] != [TokenType.ALIAS, TokenType.L_PAREN]:
             at = (tokens or [before])[0]
             raise self._error("SYNTAX", "WITH needs names of queries", f"write {WITH_FORM}", at)
-        closing = self._closing(tokens, 2)
-        return tokens[0], tokens[3:closing], tokens[closing + 1 :]
+        closing = closed_at.get(start + 2)
+        if closing is None:
+            raise self._unclosed(tokens[2])
+        return tokens[0], closing
 
-    def _closing(self, tokens: list[Token], opening: int) -> int:
-        """The place of the parenthesis that closes the one at `opening`."""
-        for index, depth in enumerate(nesting(tokens[opening:])):
-            if depth == 0:
-                return opening + index
-        raise self._error("SYNTAX", "the parenthesis is not closed", "close it", tokens[opening])
+    def _unclosed(self, token: Token) -> SqlError:
+        return self._error("SYNTAX", "the parenthesis is not closed", "close it", token)
 
     def _union_parts(self, tokens: list[Token], before: Token) -> Iterator[list[Token]]:
         """The queries between UNION ALL."""
@@ -133,9 +141,8 @@ class _QueryParser:
         return tokens
 
     def _branch(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
-        while tokens[0].token_type == TokenType.L_PAREN and self._closing(tokens, 0) == len(tokens) - 1 > 1:
-            tokens = tokens[1:-1]
-        return self._select(tokens, visible)
+        inner = _unwrapped(tokens)
+        return self._select(inner or tokens, visible)
 
     def _select(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
         if tokens[0].token_type != TokenType.SELECT:
@@ -161,13 +168,15 @@ class _QueryParser:
         """The tokens with a placeholder for each subquery of FROM and JOIN, IN and EXISTS, and the subqueries."""
         shown: list[Token] = []
         queries: dict[str, Statement] = {}
-        depth, index = nesting(tokens), 0
+        depth, closed_at, index = nesting(tokens), closings(tokens), 0
         while index < len(tokens):
             token = tokens[index]
             in_from = depth[index] == 1 and _takes_query(shown)
             if token.token_type == TokenType.L_PAREN and (in_from or _takes_condition(shown)):
-                closing = self._closing(tokens, index)
-                inner = self._unwrapped(tokens[index + 1 : closing])
+                closing = closed_at.get(index)
+                if closing is None:
+                    raise self._unclosed(token)
+                inner = _inside(tokens, index + 1, closing, closed_at)
                 if inner and inner[0].token_type in (TokenType.SELECT, TokenType.WITH):
                     name = f"{PLACEHOLDER}{len(queries)}"
                     queries[name] = self.query(inner, visible, token)
@@ -180,10 +189,17 @@ class _QueryParser:
             index += 1
         return shown, queries
 
-    def _unwrapped(self, tokens: list[Token]) -> list[Token]:
-        while tokens and tokens[0].token_type == TokenType.L_PAREN and self._closing(tokens, 0) == len(tokens) - 1:
-            tokens = tokens[1:-1]
-        return tokens
+
+def _unwrapped(tokens: list[Token]) -> list[Token]:
+    """The tokens without parentheses around all of them."""
+    return _inside(tokens, 0, len(tokens), closings(tokens))
+
+
+def _inside(tokens: list[Token], start: int, end: int, closed_at: Mapping[int, int]) -> list[Token]:
+    """Those of a range that are left without parentheses around all of it."""
+    while start < end and tokens[start].token_type == TokenType.L_PAREN and closed_at.get(start) == end - 1:
+        start, end = start + 1, end - 1
+    return tokens[start:end]
 
 
 def _takes_query(before: list[Token]) -> bool:

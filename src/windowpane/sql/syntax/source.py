@@ -32,6 +32,18 @@ def nesting(tokens: list[Token]) -> list[int]:
     return list(accumulate(_DEPTH.get(token.token_type, 0) for token in tokens))
 
 
+def closings(tokens: list[Token]) -> dict[int, int]:
+    """For each parenthesis that opens and closes, the places of both."""
+    found, opened = dict[int, int](), list[int]()
+    for index, token in enumerate(tokens):
+        change = _DEPTH.get(token.token_type, 0)
+        if change > 0:
+            opened.append(index)
+        elif change < 0 and opened:
+            found[opened.pop()] = index
+    return found
+
+
 @dataclass(frozen=True)
 class SourceText:
     """A query's text. Spans are offsets into it."""
