@@ -22,7 +22,7 @@ from windowpane.testing import Harness
 
 Rows = Sequence[Mapping[str, Any]]
 EVENT_TIME = {"column": "ts", "type": "unixtimestamp_ms", "strict": True}
-KINDS = ("late", "error", "evicted", "duplicate")
+KINDS = ("late", "error", "evicted", "duplicate", "unmatched")
 FIRST_FILE_TIME = 1_700_000_000
 """Spark takes files in the order of their modification times: these are set, one second apart."""
 

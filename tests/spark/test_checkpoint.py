@@ -97,7 +97,7 @@ def test_everything_but_sparks_own_files_goes_through_the_store(
     job = Job(tmp_path, replace(COUNTS, transform={"side_output": routes}))
     bad: list[dict[str, Any]] = [{"ts": None, "k": "no time", "v": 1}, {"ts": 0, "k": "late", "v": 1}]
     store = SparkOnDisk(str(tmp_path / "state"))
-    monkeypatch.setattr(pipeline, "pipeline_store", lambda _config: store)
+    monkeypatch.setattr(pipeline, "pipeline_store", lambda *_settings: store)
     for batch, drain in ((rows(100, 9), False), (rows(200, 9) + bad, False), (rows(300, 2) + bad, True)):
         job.feed(batch)
         job.run(spark, drain=drain)

@@ -152,7 +152,10 @@ class FolderStore:
                     path.unlink(missing_ok=True)
 
     def lease(self, name: str) -> FolderLease:
-        return FolderLease(self._root / name, StoreLease(self, f"{name}.lease", self._lease_seconds, alone=True))
+        objects = f"{name}.lease"
+        return FolderLease(
+            self._root / name, StoreLease(self, objects, self._lease_seconds, alone=True), self.below(objects)
+        )
 
 
 class FolderLease:
@@ -161,8 +164,8 @@ class FolderLease:
     Some mounted folders do not pass on locks to other machines.
     """
 
-    def __init__(self, path: Path, lease: StoreLease) -> None:
-        self._path, self._lease = path, lease
+    def __init__(self, path: Path, lease: StoreLease, objects: FolderStore) -> None:
+        self._path, self._lease, self._objects = path, lease, objects
         self._file: IO[bytes] | None = None
 
     @property
@@ -174,6 +177,7 @@ class FolderLease:
             make_folder(self._path.parent)
             file = self._path.open("ab")
             os.fchmod(file.fileno(), self._path.parent.stat().st_mode & 0o666)
+        self._objects.tighten()
         locked = _locked(file, fcntl.LOCK_EX, tries=5)
         self._lease.alone = locked is not None
         if locked is False:
