@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from windowpane.core.accumulators import user_classes
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.graph import Graph
 from windowpane.plan.build import Plan
@@ -54,8 +55,10 @@ def split_stages(
 
 
 def _pickled(graph: Graph) -> bytes:
-    """Operators and accumulators by reference, user aggregates by value."""
+    """Users' aggregates are taken along by value: workers may not be able to import their modules."""
+    if user_classes():
+        return bytes(cloudpickle.dumps(graph))  # type: ignore[no-untyped-call]
     try:
         return pickle.dumps(graph)
-    except Exception:  # noqa: BLE001  # a class of __main__ or a lambda: cloudpickle takes it along
+    except Exception:  # noqa: BLE001  # a lambda: cloudpickle takes it along
         return bytes(cloudpickle.dumps(graph))  # type: ignore[no-untyped-call]
