@@ -31,7 +31,9 @@ def opening_calls(text: str) -> Iterator[ast.Call]:
 
 
 def test_only_the_place_of_a_pipeline_chooses_a_store() -> None:
-    assert [name for name, text in texts().items() if "checkpoint.folder" in text] == ["runtime/location.py"]
+    for kind in ("folder", "object_store", "hadoop_store"):
+        found = [name for name, text in texts().items() if f"checkpoint.{kind} " in text]
+        assert found == ["runtime/location.py"], kind
 
 
 def test_modules_of_the_checkpoint_touch_no_file() -> None:
