@@ -135,6 +135,10 @@ class _Binder:
         if self.left.alias.lower() == self.right.alias.lower():
             hint = f"give it an alias: JOIN {self.right.stream.name} AS t"
             raise self._error("DUPLICATE_ALIAS", f"`{self.right.alias}` is the name of two sources", hint)
+        if self.left.stream.name == self.right.stream.name:
+            name = self.left.stream.name
+            hint = f"declare it twice, each with its own watermark: [streams.{name}] and [streams.{name}_again]"
+            raise self._error("STREAM_WITH_ITSELF", f"stream `{name}` cannot be joined with itself", hint)
         kind, using = self._kind(), self._using()
         shared = {name.lower() for name in using}
         first = self.left.named(set(), set())
