@@ -103,7 +103,8 @@ class ResultNames:
         if known:
             owner = next(source.alias for source in self.rows.scope.sources if name in source.names)
             message = f"`{name}` is both the window's and a column of `{owner}`"
-            raise self.source.error("AMBIGUOUS_COLUMN", message, f"the column is {owner}.{name}", at=part)
+            hint = f"the column is {owner}.{name}; to select the window's, give the column another name in a subquery"
+            raise self.source.error("AMBIGUOUS_COLUMN", message, hint, at=part)
         if name == "trigger_time" and not self.window.spec.triggered:
             hint = "only sliding windows have triggers; use window_start or window_end"
             raise self.source.error(
