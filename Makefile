@@ -129,6 +129,11 @@ bench-sliding: setup ## Measure sliding windows against the unfused path, Spark'
 	@scripts/java
 	$(PYTHON) -m bench.sliding $(ARGS)
 
+.PHONY: bench-wide
+bench-wide: setup ## Measure micro-batches with as many tasks and shards as a cluster has (ARGS="--widths 8,64")
+	@scripts/java
+	$(PYTHON) -m bench.wide $(ARGS)
+
 KILLS ?= 10
 SOURCE ?= files
 STORE ?= folder

@@ -188,6 +188,9 @@ class S3(Server):
 
     def start(self) -> None:
         super().start()
+        self.make_bucket()
+
+    def make_bucket(self) -> None:
         request = urllib.request.Request(f"{self.url}/{self.bucket}", method="PUT")  # noqa: S310  # our own server
         with urllib.request.urlopen(request):  # noqa: S310
             pass

@@ -1,8 +1,9 @@
 """Machines on one machine: each has its own address, host name, temporary folders and view of the disk.
 
-A machine is a network, a mount and a host name namespace, held by a process that sleeps. All are ports of one bridge.
+A machine has namespaces of its own for network, mounts, host name and processes, which end with the process that
+holds them. All machines are connected by a bridge.
 Workers see neither the project, nor its virtual environment, nor the Python it is made from: only Java, and Spark
-in a folder of their own. Nothing that one machine writes is seen by another, unless a folder is given to it.
+in a folder of their own. Nothing that one machine writes is seen by another.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,17 +27,19 @@ MOUNTS = "/mnt"
 """A folder of every system that is for this."""
 SPARK_HOME = f"{MOUNTS}/spark"
 SCRATCH = f"{MOUNTS}/scratch"
+_UNSHARE = ("unshare", "--mount", "--net", "--uts", "--pid", "--fork")
 _BRIDGE = f"wpb{os.getpid() % 100_000}"
-_DEADLINE = 20.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`holder` is the process whose namespaces the machine is."""
+    """`first` is the process of the machine with which all others end, and `holder` the one that has started it."""
 
     name: str
     address: str
     holder: subprocess.Popen[bytes]
+    first: int
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def command(self, *arguments: str, environment: Mapping[str, str] | None = None) -> list[str]:
         """The command that runs another one here, with nothing of our environment."""
@@ -45,7 +47,7 @@ class Machine:
                  "SPARK_LOCAL_DIRS": SCRATCH}  # fmt: skip
         given |= {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
         variables = [f"{name}={value}" for name, value in (given | dict(environment or {})).items()]
-        enter = ["nsenter", "--target", str(self.holder.pid), "--mount", "--net", "--uts"]
+        enter = ["nsenter", "--target", str(self.first), "--mount", "--net", "--uts", "--pid"]
         return [*enter, "env", "-i", "-C", SCRATCH, *variables, *arguments]
 
     def start(
@@ -53,21 +55,24 @@ class Machine:
     ) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
             command = self.command(*arguments, environment=environment)
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
+        self.started.append(process)
+        return process
 
-    def run(self, *arguments: str) -> str:
-        done = subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=600)
+    def run(self, *arguments: str, given: str = "") -> str:
+        command = self.command(*arguments)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def processes(self, wanted: str = "") -> list[int]:
         """Processes here whose command line contains this text."""
-        own, found = Path(f"/proc/{self.holder.pid}/ns/net").stat().st_ino, []
+        own, found = Path(f"/proc/{self.first}/ns/net").stat().st_ino, list[int]()
         for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                is_here = (path / "ns" / "net").stat().st_ino == own and int(path.name) != self.holder.pid
+                is_here = (path / "ns" / "net").stat().st_ino == own and int(path.name) != self.first
                 if is_here and wanted in (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"):
                     found.append(int(path.name))
         return sorted(found)
@@ -82,11 +87,10 @@ class Machine:
 
     def crash(self) -> None:
         """The power goes: every process ends at once, and its disk is lost with the namespaces."""
-        deadline = time.monotonic() + _DEADLINE
-        while self.signal(signal.SIGKILL) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.holder.kill()
-        self.holder.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.first, signal.SIGKILL)
+        for process in (self.holder, *self.started):
+            process.wait()
 
 
 @dataclass
@@ -99,23 +103,25 @@ class Network:
     machines: list[Machine] = field(default_factory=list)
 
     def add(self, name: str, *, sees_project: bool = False, shared: Mapping[str, Path] | None = None) -> Machine:
-        """A machine. `shared`: folders of ours that it mounts, by the path it gives them."""
+        """A machine. `shared`: folders of ours that it can read, by the path it gives them."""
         number = self.names.index(name) + 10
         address = f"{self.subnet}.{number}"
         script = self.folder / f"{name}.sh"
         script.write_text(_mounts(self, name, sees_project=sees_project, shared=shared or {}), encoding="utf-8")
         holder = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--uts", "--propagation", "private", "sh", str(script)],
+            [*_UNSHARE, "--kill-child", "--mount-proc", "sh", str(script)],
             stdout=subprocess.PIPE,
         )  # fmt: skip
-        machine = Machine(name, address, holder)
-        self.machines.append(machine)
         assert holder.stdout is not None
-        assert holder.stdout.readline() == b"ready\n", "its mounts cannot be made"
+        with holder.stdout as said:
+            assert said.readline() == b"ready\n", "its mounts cannot be made"
+        first = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text(encoding="ascii")
+        machine = Machine(name, address, holder, int(first))
+        self.machines.append(machine)
         near = f"{_BRIDGE}n{number}"
-        _do("ip", "link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+        _do("ip", "link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", first.strip())
         _do("ip", "link", "set", near, "master", _BRIDGE, "up")
-        inside = ["nsenter", "--target", str(holder.pid), "--net", "ip"]
+        inside = ["nsenter", "--target", first.strip(), "--net", "ip"]
         _do(*inside, "address", "add", f"{address}/24", "dev", "eth0")
         _do(*inside, "link", "set", "eth0", "up")
         _do(*inside, "link", "set", "lo", "up")
@@ -152,6 +158,7 @@ def _mounts(within: Network, name: str, *, sees_project: bool, shared: Mapping[s
     ]  # fmt: skip
     for place, folder in shared.items():
         lines += [f"mkdir -p {place}", f"mount --bind {shlex.quote(str(folder))} {place}"]
+        lines += [f"mount -o remount,ro,bind {place}"]
     hidden = [Path("/tmp"), *([] if sees_project else _of_the_project())]
     lines += [f"mount -t tmpfs tmpfs {shlex.quote(str(path))}" for path in hidden]
     return "\n".join([*lines, "echo ready", "exec sleep 86400"])
@@ -169,7 +176,7 @@ def _skip_unless_permitted() -> None:
         if shutil.which(program) is None:
             pytest.skip(f"`{program}` is not installed (Debian: iproute2, util-linux)")
     tried = [["ip", "link", "add", _BRIDGE, "type", "bridge"], ["ip", "link", "del", _BRIDGE],
-             ["unshare", "--mount", "--net", "--uts", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]]  # fmt: skip
+             [*_UNSHARE, "sh", "-c", f"mount -t tmpfs tmpfs {MOUNTS}"]]  # fmt: skip
     for command in tried:
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.torture_places import InStore, in_bucket
+from scripts.servers import S3
 from tests.cluster.machines import MOUNTS, ROOT, SCRATCH, SPARK_HOME, Machine, Network, network
 from windowpane.bundling import make_bundle
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 DEADLINE = 900.0
 """Seconds for one step on a busy machine."""
-_PORT = 7077
-_WORKERS, _DRIVERS = ("worker1", "worker2"), ("driver1", "driver2", "driver3")
+_PORT, _S3_PORT = 7077, 9000
+_WORKERS, _DRIVERS = ("worker1", "worker2", "worker3"), ("driver1", "driver2", "driver3")
 _CACHE = f"{MOUNTS}/cache"
 
 
@@ -30,16 +32,16 @@ class Cluster:
     network: Network
     folder: Path
     master: str
-    shared: Mapping[str, Path]
     workers: dict[str, Machine] = field(default_factory=dict)
 
     def driver(self, name: str) -> Machine:
         """A new machine for drivers, which has the project, and bundles that were made before."""
-        return self.network.add(name, sees_project=True, shared={**self.shared, _CACHE: self.folder / "cache"})
+        return self.network.add(name, sees_project=True, shared={_CACHE: self.folder / "cache"})
 
     def run(self, driver: Machine, pipeline: str) -> subprocess.Popen[bytes]:
-        """`windowpane run --drain` there."""
-        arguments = (sys.executable, "-m", "windowpane", "run", "--drain", pipeline)
+        """`windowpane run --drain` there, of a pipeline with this text."""
+        driver.run("sh", "-c", f"cat > {SCRATCH}/pipeline.toml", given=pipeline)
+        arguments = (sys.executable, "-m", "windowpane", "run", "--drain", f"{SCRATCH}/pipeline.toml")
         environment = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src")}
         return driver.start(self.log(driver), *arguments, environment=environment)
 
@@ -48,23 +50,23 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def standalone(folder: Path, shared: Mapping[str, Path]) -> Iterator[Cluster]:
-    """A master and two workers of one core each; all machines mount the folders `shared`."""
+def standalone(folder: Path) -> Iterator[Cluster]:
+    """A master, two workers of one core each, and an S3 server."""
     names = ("master", "store", *_WORKERS, *_DRIVERS)
     with network(folder, names) as connected:
         make_bundle(folder=folder / "cache" / "windowpane" / "bundles")
         master = connected.add("master")
-        cluster = Cluster(connected, folder, f"spark://{master.address}:{_PORT}", shared)
+        cluster = Cluster(connected, folder, f"spark://{master.address}:{_PORT}")
         options = ("--host", master.address, "--port", str(_PORT), "--webui-port", "0")
         _spark(cluster, master, "org.apache.spark.deploy.master.Master", *options)
         wait_for_port(master.address, _PORT)
-        for name in _WORKERS:
+        for name in _WORKERS[:2]:
             start_worker(cluster, name)
         yield cluster
 
 
 def start_worker(cluster: Cluster, name: str) -> Machine:
-    machine = cluster.network.add(name, shared=cluster.shared)
+    machine = cluster.network.add(name)
     options = ("--cores", "1", "--memory", "1g", "--host", machine.address, "--webui-port", "0")
     _spark(cluster, machine, "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", f"{SCRATCH}/work",
            cluster.master)  # fmt: skip
@@ -75,6 +77,18 @@ def start_worker(cluster: Cluster, name: str) -> Machine:
 def _spark(cluster: Cluster, machine: Machine, *arguments: str) -> None:
     environment = {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": machine.address, "SPARK_NO_DAEMONIZE": "1"}
     machine.start(cluster.log(machine), f"{SPARK_HOME}/bin/spark-class", *arguments, environment=environment)
+
+
+def start_bucket(cluster: Cluster) -> InStore:
+    """An S3 server with a bucket, on a machine of its own."""
+    machine = cluster.network.add("store", sees_project=True)
+    machine.start(cluster.log(machine), sys.executable, str(ROOT / "scripts" / "s3_server.py"), "-H", machine.address,
+                  "-p", str(_S3_PORT))  # fmt: skip
+    wait_for_port(machine.address, _S3_PORT)
+    server = S3(machine.address)
+    server.url = f"http://{machine.address}:{_S3_PORT}"
+    server.make_bucket()
+    return in_bucket(server)
 
 
 def wait_for_port(address: str, port: int) -> None:
@@ -95,9 +109,10 @@ def _listens(address: str, port: int) -> bool:
     return False
 
 
-def spark_table(master: str, more: Mapping[str, object] | None = None) -> str:
-    """The lines of `[spark]` for such small machines."""
-    config = {"spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.cores.max": 2,
-              "spark.network.timeout": "60s", "spark.executor.heartbeatInterval": "5s"} | dict(more or {})  # fmt: skip
+def on_cluster(job: Path, cluster: Cluster, more: Mapping[str, object]) -> str:
+    """The pipeline of a job in a store, with settings for such small machines at its end, where `[spark.config]` is."""
+    config = {"spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.network.timeout": "60s",
+              "spark.executor.heartbeatInterval": "5s"} | dict(more)  # fmt: skip
     lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in config.items()]
-    return f'[spark]\nmaster = "{master}"\n[spark.config]\n' + "\n".join(lines) + "\n"
+    text = (job / "pipeline.toml").read_text(encoding="utf-8").replace("local[2]", cluster.master)
+    return text + "\n".join(lines) + "\n"

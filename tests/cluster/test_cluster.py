@@ -4,59 +4,85 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bench.torture import account, compare, make_job, output, run_to_end, unfinished
-from tests.cluster.machines import MOUNTS, SCRATCH
-from tests.cluster.standalone import DEADLINE, EXECUTOR, Cluster, spark_table, standalone, wait_until
+from bench.torture_places import InStore
+from tests.cluster.machines import ROOT, SCRATCH
+from tests.cluster.standalone import (
+    DEADLINE,
+    EXECUTOR,
+    Cluster,
+    on_cluster,
+    standalone,
+    start_bucket,
+    start_worker,
+    wait_until,
+)
 
 pytestmark = pytest.mark.cluster
 
 FILES = 8
-SHARED = f"{MOUNTS}/shared"
+SEED = 5
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("shared")
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Cluster]:
-    with standalone(tmp_path_factory.mktemp("cluster"), {SHARED: shared}) as started:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 
-def test_machines_share_nothing_else(cluster: Cluster) -> None:
-    one, two = cluster.workers.values()
+@pytest.fixture(scope="module")
+def bucket(cluster: Cluster) -> InStore:
+    return start_bucket(cluster)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same rows, on this machine, undisturbed."""
+    job = make_job(tmp_path_factory.mktemp("jobs") / "calm", SEED, FILES)
+    run_to_end(job)
+    return job
+
+
+def test_machines_share_nothing(cluster: Cluster) -> None:
+    one, two = (cluster.workers[name] for name in ("worker1", "worker2"))
     one.run("touch", f"{SCRATCH}/mine")
     assert "mine" not in two.run("ls", SCRATCH)
     assert one.run("hostname") != two.run("hostname")
-    assert one.run("sh", "-c", f"ls {Path(__file__).parents[2]} | wc -l").strip() == "0", "the project is not there"
+    assert one.run("sh", "-c", f"ls {ROOT} | wc -l").strip() == "0", "neither the project nor its Python is there"
 
 
-def test_executors_a_worker_and_the_driver_are_lost(cluster: Cluster, shared: Path) -> None:
-    calm, job = make_job(shared / "calm", 5, FILES), make_job(shared / "job", 5, FILES)
-    run_to_end(calm)
-    file = job / "pipeline.toml"
-    file.write_text(file.read_text().partition("[spark]")[0] + spark_table(cluster.master))
-    ledger = job / "state" / "q" / "ledger"
+def test_every_kind_of_machine_is_lost(cluster: Cluster, bucket: InStore, calm: Path, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", SEED, FILES, place=bucket)
+    begun = partial(bucket.has_begun, job)
 
     driver = cluster.driver("driver1")
-    process = cluster.run(driver, f"{SHARED}/job/pipeline.toml")
-    wait_until((ledger / f"{1:012}.json").exists, "no second micro-batch", process)
-    first, second = cluster.workers.values()
-    assert first.signal(signal.SIGKILL, EXECUTOR) + second.signal(signal.SIGKILL, EXECUTOR), "no executor runs"
-    wait_until((ledger / f"{3:012}.json").exists, "no fourth micro-batch after the executors were killed", process)
-    second.crash()
-    wait_until((ledger / f"{5:012}.json").exists, "no sixth micro-batch after a worker was lost", process)
+    process = cluster.run(driver, on_cluster(job, cluster, {"spark.cores.max": 2}))
+    wait_until(lambda: begun(1), "no second micro-batch", process)
+    killed = sum(worker.signal(signal.SIGKILL, EXECUTOR) for worker in cluster.workers.values())
+    assert killed, "no executor runs"
+    wait_until(lambda: begun(3), "no fourth micro-batch after the executors were killed", process)
+    cluster.workers["worker2"].crash()
+    wait_until(lambda: begun(4), "no fifth micro-batch after a worker was lost", process)
     driver.crash()
     process.wait()
 
-    elsewhere = cluster.driver("driver2")
-    process = cluster.run(elsewhere, f"{SHARED}/job/pipeline.toml")
-    assert process.wait(DEADLINE) == 0, cluster.log(elsewhere).read_text()[-3000:]
-    assert "adds up" in cluster.log(elsewhere).read_text()
+    start_worker(cluster, "worker3")
+    away = cluster.driver("driver2")
+    paused = cluster.run(away, on_cluster(job, cluster, {"spark.cores.max": 1}))
+    wait_until(lambda: begun(6), "no seventh micro-batch with the second driver", paused)
+    away.signal(signal.SIGSTOP)
+    last = cluster.driver("driver3")
+    process = cluster.run(last, on_cluster(job, cluster, {"spark.cores.max": 1}))
+    assert process.wait(DEADLINE) == 0, cluster.log(last).read_text()[-3000:]
+    away.signal(signal.SIGCONT)
+    assert paused.wait(DEADLINE), "the driver that was away must not end well"
+    assert "LEASE_LOST" in cluster.log(away).read_text()
+
+    bucket.bring_back(job)
+    assert "adds up" in cluster.log(last).read_text()
     assert [*compare(output(calm), output(job)), *account(job), *unfinished(job)] == []

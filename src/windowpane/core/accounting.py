@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 from windowpane.errors import InternalError
 from windowpane.outcomes import OUTCOMES
@@ -59,4 +59,4 @@ class Accounting:
         return {f"{prefix}{name.rstrip('_')}": count for name, count in self.as_dict().items()}
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        return dict(vars(self))  # asdict copies every value deeply, for every message between stages

@@ -27,6 +27,10 @@ class Place:
     name: str = ""
     start: int = 0
 
+    def parts(self) -> tuple[int, str, int]:
+        """The fields, as the constructor takes them."""
+        return self.modified_us, self.name, self.start
+
     @classmethod
     def of_file(cls, modified_us: int, path: str, start: int = 0) -> Place:
         """The rows of a file from the byte `start`. The files of a folder come before those of its subfolders, each by

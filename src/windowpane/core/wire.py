@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -95,8 +95,8 @@ class StageMessage:
     """Where time stands after the micro-batch, by the entry of the next stage that it holds for."""
 
     def pack(self) -> bytes:
-        sizes = [[*astuple(portion.place), portion.rows, len(portion.frames)] for portion in self.portions]
-        numbers = None if self.numbers is None else list(astuple(self.numbers))
+        sizes = [[*portion.place.parts(), portion.rows, len(portion.frames)] for portion in self.portions]
+        numbers = None if self.numbers is None else [self.numbers.first, self.numbers.room]
         sent = [given for portion in self.portions for given in portion.frames]
         message = _Message(
             self.clock_us, numbers, sizes, [given.source for given in sent], dict(self.tallies), dict(self.watermarks)

@@ -9,6 +9,8 @@ from pyspark import SparkConf, SparkContext
 
 from windowpane.errors import ConfigError
 
+_UNNAMED = "application.py"
+"""What Spark calls an application without a name: its file."""
 _OPTIONS = {
     "spark.jars": "--jars",
     "spark.jars.packages": "--packages",
@@ -33,7 +35,10 @@ def is_driver_in_cluster(config: Mapping[str, str]) -> bool:
 def submitted_settings() -> dict[str, str]:
     """The properties that `spark-submit` was given, by options, `--conf` and files."""
     SparkContext._ensure_initialized()  # noqa: SLF001  # SparkConf asks the JVM, and connects to none by itself
-    return dict(SparkConf().getAll())
+    given = dict(SparkConf().getAll())
+    if given.get("spark.app.name") == _UNNAMED:
+        del given["spark.app.name"]
+    return given
 
 
 def check_submission(wanted: Mapping[str, str], given: Mapping[str, str], proxy_user: str | None) -> None:
