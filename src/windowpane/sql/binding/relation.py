@@ -170,7 +170,7 @@ class RelationBinder:
         if other is not None:
             return bind_stream_join(source, join, base, other)
         if relation.stream_join is not None:
-            hint = "join the table to its stream in a subquery: FROM (SELECT … FROM stream JOIN table …) AS s JOIN …"
+            hint = "join the table to its stream first: FROM a JOIN table ON … JOIN b ON …, or in a subquery"
             raise source.error("UNSUPPORTED_JOIN", "a join of streams cannot be joined again", hint, at=join)
         taken = [known.alias for known in (*scope.sources, *base.leaves)]
         query = stmt.queries.get(join.this.name.lower())

@@ -48,29 +48,39 @@ _WORDS: dict[JoinKind, str] = {
 
 @dataclass(frozen=True)
 class _Side:
-    """A stream, or a subquery over one. `projection`: its columns over those of the stream."""
+    """A stream, or a subquery over one, with the static tables that are joined to it."""
 
     stream: StreamRef
-    alias: str
-    columns: tuple[Column, ...]
+    sources: tuple[Source, ...]
     projection: dict[str, Expr]
+    """Its columns by their names in `sources`, over those of the stream and its tables."""
     where: tuple[Expr, ...]
     joined: Relation | None = None
-    """The stream with static tables, if a subquery joins them."""
+    """The stream with its tables, if there are any."""
 
-    def named(self, taken: set[str], shared: set[str]) -> Source:
-        """Its columns under names that are not taken, without those of USING."""
-        free = [column for column in self.columns if column.name.lower() not in shared]
-        names = {
-            column.name.lower(): replace(
-                column, name=f"{self.alias}__{column.name}" if column.name.lower() in taken else column.name
-            )
-            for column in free
-        }
-        return Source(self.alias, names, spelled={column.name.lower(): column.name for column in free})
+    @property
+    def alias(self) -> str:
+        return self.sources[0].alias
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for source in self.sources for column in source.names.values())
+
+    def named(self, taken: set[str], shared: set[str]) -> tuple[tuple[Source, ...], dict[str, Expr]]:
+        """Its columns under names that are not taken, without those of USING; and what each of them is."""
+        found, own = [], dict[str, Expr]()
+        for source in self.sources:
+            names = dict[str, Column]()
+            for low, column in source.names.items():
+                if low not in shared:
+                    name = f"{source.alias}__{column.name}" if column.name.lower() in taken else column.name
+                    names[low] = replace(column, name=name)
+                    own[name] = self.projection[column.name]
+            found.append(Source(source.alias, names, spelled={low: source.spelled[low] for low in names}))
+        return tuple(found), own
 
     def column(self, name: str) -> Column | None:
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        return next((source.names[name.lower()] for source in self.sources if name.lower() in source.names), None)
 
     def text(self) -> str:
         """For the canonical text of the query."""
@@ -95,29 +105,26 @@ def bind_stream_join(source: SourceText, join: exp.Join, left: BoundRelation, ri
 
 
 def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
-    relation, (named, *_) = bound.relation, bound.scope.sources
+    relation, sources = bound.relation, bound.scope.sources
     if relation.branches or relation.query is not None or relation.generators:
         what = "a join of streams" if relation.stream_join else "a UNION ALL, a query with a window or with explode"
         message = f"{what} cannot be joined with a stream"
         raise source.error("UNSUPPORTED_JOIN", message, "join two streams, or subqueries over one stream each", at=join)
-    if relation.joins and len(bound.scope.sources) > 1:
-        hint = "join the table to its stream in a subquery: FROM (SELECT … FROM stream JOIN table …) AS s JOIN …"
-        message = "a stream that is joined with a static table is joined with a stream"
-        raise source.error("UNSUPPORTED_JOIN", message, hint, at=join)
-    if named.open or any(not column.type for column in named.names.values()):
-        message = f"the columns of `{named.alias}` are unknown, so it cannot be joined with a stream"
-        raise source.error("NEEDS_SCHEMA", message, "declare the schema of both streams", at=join)
+    for named in (*sources, *bound.leaves):
+        if named.open or any(not column.type for column in named.names.values()):
+            message = f"the columns of `{named.alias}` are unknown, so it cannot be joined with a stream"
+            raise source.error("NEEDS_SCHEMA", message, "declare the schema of both streams", at=join)
     rows = RowExpressions(source, bound.scope, bound.types)
     projection = {
         column.name: rows.finish(named.trees[low].copy())
         if named.trees is not None
         else Expr(quoted(column.name), column.type, (column.name,))
+        for named in sources
         for low, column in named.names.items()
     }
     return _Side(
         relation.streams[0],
-        named.alias,
-        tuple(named.names.values()),
+        sources,
         projection,
         bound.where,
         joined=relation if relation.joins else None,
@@ -132,7 +139,7 @@ class _Binder:
     right: _Side
 
     def bind(self, left: BoundRelation, right: BoundRelation) -> BoundRelation:
-        if self.left.alias.lower() == self.right.alias.lower():
+        if self.right.alias.lower() in [each.alias.lower() for each in self.left.sources]:
             hint = f"give it an alias: JOIN {self.right.stream.name} AS t"
             raise self._error("DUPLICATE_ALIAS", f"`{self.right.alias}` is the name of two sources", hint)
         if self.left.stream.name == self.right.stream.name:
@@ -141,29 +148,31 @@ class _Binder:
             raise self._error("STREAM_WITH_ITSELF", f"stream `{name}` cannot be joined with itself", hint)
         kind, using = self._kind(), self._using()
         shared = {name.lower() for name in using}
-        first = self.left.named(set(), set())
-        second = self.right.named({column.name.lower() for column in first.names.values()}, shared)
-        both = Scope(self.source, (first, second))
-        equalities, conditions = self._conditions(both, using)
+        first, own_left = self.left.named(set(), set())
+        taken = {column.name.lower() for each in first for column in each.names.values()}
+        second, own_right = self.right.named(taken, shared)
+        both = Scope(self.source, (*first, *second))
+        owns = (own_left, own_right | {name: self.right.projection[_spelled(self.right, name)] for name in using})
+        equalities, conditions = self._conditions(both, set(own_left), using)
         keys = [self._key_type(*each) for each in equalities]
         stream_join = StreamJoin(
             kind,
             keys=tuple(f"_j{number}" for number in range(len(keys))),
             equalities=tuple(equalities),
             conditions=tuple(conditions),
-            left=tuple(column.name for low, column in first.names.items() if low not in shared),
-            right=tuple(column.name for column in second.names.values()),
+            left=tuple(name for name in own_left if name.lower() not in shared),
+            right=tuple(own_right),
             text=self._text(kind, using, equalities, conditions),
             span=self.source.span(self.join),
         )
-        branches = self._branches(stream_join, keys, (first, second), using)
+        branches = self._branches(stream_join, keys, both, owns)
         internal = [Column(name, keyed, hidden=True) for name, keyed in zip(stream_join.keys, keys, strict=True)]
         columns = (*both.columns, *internal, Column(c.RIGHT, "BOOLEAN", hidden=True))
         relation = Relation((self.left.stream, self.right.stream), columns, branches=branches, stream_join=stream_join)
-        visible = both if kind not in ("semi", "anti") else Scope(self.source, (first,))
+        visible = both if kind not in ("semi", "anti") else Scope(self.source, first)
         types: dict[str, str | None] = {column.name: column.type for column in columns}
         return replace(
-            left, relation=relation, scope=visible, types=types, leaves=(first, second), where=(),
+            left, relation=relation, scope=visible, types=types, leaves=both.sources, where=(),
             watermark=left.watermark or right.watermark,
         )  # fmt: skip
 
@@ -189,12 +198,14 @@ class _Binder:
             names.append(found.name)
         return tuple(names)
 
-    def _conditions(self, both: Scope, using: Sequence[str]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
+    def _conditions(
+        self, both: Scope, lefts: set[str], using: Sequence[str]
+    ) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
         """The equalities between both sides, and all other conditions."""
         equalities, others = [self._shared(name) for name in using], []
         rows = RowExpressions(self.source, both, dict(both.types()))
         for part in _parts(self.join.args.get("on")):
-            pair = self._equality(rows, part, both)
+            pair = self._equality(rows, part, lefts)
             if pair is not None:
                 equalities.append(pair)
             else:
@@ -209,19 +220,20 @@ class _Binder:
         first, second = self.left.column(name), self.right.column(name)
         assert first is not None
         assert second is not None
+        if first.type != second.type:
+            message = f"`{name}` is of type {first.type} in `{self.left.alias}`, of type {second.type} in the other"
+            hint = f"USING needs one type: write ON {self.left.alias}.{name} = {self.right.alias}.{name}"
+            raise self._error("JOIN_KEY_TYPES", message, hint)
         return Expr(quoted(first.name), first.type, (first.name,)), Expr(quoted(first.name), second.type, (first.name,))
 
-    def _equality(self, rows: RowExpressions, part: exp.Expr, both: Scope) -> tuple[Expr, Expr] | None:
+    def _equality(self, rows: RowExpressions, part: exp.Expr, lefts: set[str]) -> tuple[Expr, Expr] | None:
         if not isinstance(part, exp.EQ):
             return None
         sides = [rows.bind(side.copy(), "ON") for side in (part.left, part.right)]
-        owners = [{self._owner(name, both) for name in side.columns} for side in sides]
+        owners = [{0 if name in lefts else 1 for name in side.columns} for side in sides]
         if owners == [{0}, {1}]:
             return sides[0], sides[1]
         return (sides[1], sides[0]) if owners == [{1}, {0}] else None
-
-    def _owner(self, name: str, both: Scope) -> int:
-        return 0 if any(column.name == name for column in both.sources[0].names.values()) else 1
 
     def _key_type(self, left: Expr, right: Expr) -> str:
         found = common([left.type, right.type])
@@ -233,20 +245,15 @@ class _Binder:
         return found
 
     def _branches(
-        self, join: StreamJoin, keys: Sequence[str], named: tuple[Source, Source], using: Sequence[str]
+        self, join: StreamJoin, keys: Sequence[str], both: Scope, owns: tuple[dict[str, Expr], dict[str, Expr]]
     ) -> tuple[UnionBranch, UnionBranch]:
-        """Each side with the columns of both, those of the other one as NULL."""
+        """Each side with the columns of both, those of the other one as NULL. `owns`: what the columns of each are."""
         found = []
         for number, side in enumerate((self.left, self.right)):
-            own = {
-                column.name: side.projection[named[number].spelled[low]] for low, column in named[number].names.items()
-            }
-            if number == 1:
-                own |= {name: side.projection[_spelled(side, name)] for name in using}
+            own = owns[number]
             projection = [
                 (column.name, _typed(own[column.name], column.type) if column.name in own else _null(column.type))
-                for source in named
-                for column in source.names.values()
+                for column in both.columns
             ]
             compared = [substitute_columns(pair[number], own) for pair in join.equalities]
             projection += [
