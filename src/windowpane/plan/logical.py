@@ -112,8 +112,7 @@ class LogicalStreamJoin(UnionNode):
     on: tuple[GroupKey, ...]
 
     def properties(self) -> Properties:
-        keys = tuple(f"{left.text} = {right.text}" for left, right in self.join.equalities)
-        return shown(kind=self.join.kind, keys=keys, on=tuple(condition.expr.text for condition in self.on))
+        return shown(kind=self.join.kind, keys=self.join.labels, on=tuple(condition.expr.text for condition in self.on))
 
 
 @dataclass(frozen=True)

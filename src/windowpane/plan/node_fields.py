@@ -144,8 +144,7 @@ class JoinFields:
         return replace(self, on=on, where=names.get(self.where, self.where) if self.where else None, computed=computed)
 
     def properties(self) -> Properties:
-        keys = tuple(f"{left.text} = {right.text} AS {name}"
-                     for name, (left, right) in zip(self.join.keys, self.join.equalities, strict=True))  # fmt: skip
+        keys = tuple(f"{label} AS {name}" for name, label in zip(self.join.keys, self.join.labels, strict=True))
         computed = tuple(column.describe() for column in self.computed)
         interval = describe_interval(self.join.interval_us) if self.join.interval_us else None
         return shown(kind=self.join.kind, keys=keys, partners=interval, on=self.on, where=self.where, computed=computed)

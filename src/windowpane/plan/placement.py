@@ -91,7 +91,7 @@ def place_joined_together(join: StreamJoin, aggregation: Aggregation | None) -> 
 
 
 def _by_join_keys(join: StreamJoin) -> Placement:
-    return Placement(join.keys, labels=tuple(f"{left.text} = {right.text}" for left, right in join.equalities))
+    return Placement(join.keys, labels=join.labels)
 
 
 def _of_window(window: WindowPlan | None, aggregation: Aggregation | None) -> Placement:

@@ -87,8 +87,7 @@ def _joins(query: BoundQuery) -> str:
     join = query.relation.stream_join
     if join is None:
         return ""
-    equalities = [f"{left.text} = {right.text}" for left, right in join.equalities]
-    on = " and ".join([*equalities, *(condition.text for condition in join.conditions)])
+    on = " and ".join([*join.labels, *(condition.text for condition in join.conditions)])
     where = "rows of the same window" if query.window else "rows"
     return f"{where} where {on} ({join.kind} join)"
 

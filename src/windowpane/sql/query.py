@@ -111,6 +111,8 @@ class StreamJoin:
     """Columns of the relation that have equal values in partners. NULL equals nothing."""
     equalities: tuple[tuple[Expr, Expr], ...]
     """What the keys are on the left and on the right side."""
+    labels: tuple[str, ...]
+    """The equalities as the user has written them."""
     conditions: tuple[Expr, ...]
     """What ON asks for beside the equalities."""
     left: tuple[str, ...]

@@ -159,6 +159,7 @@ class _Binder:
             kind,
             keys=tuple(f"_j{number}" for number in range(len(keys))),
             equalities=tuple(equalities),
+            labels=tuple(self._label(left, right) for left, right in equalities),
             conditions=tuple(conditions),
             left=tuple(name for name in own_left if name.lower() not in shared),
             right=tuple(own_right),
@@ -175,6 +176,11 @@ class _Binder:
             left, relation=relation, scope=visible, types=types, leaves=both.sources, where=(),
             watermark=left.watermark or right.watermark,
         )  # fmt: skip
+
+    def _label(self, left: Expr, right: Expr) -> str:
+        if left.span is None:
+            return f"{self.left.alias}.{left.text} = {self.right.alias}.{right.text}"
+        return f"{self.source.quote(left.span)} = {self.source.quote(right.span)}"
 
     def _kind(self) -> JoinKind:
         side, kind = str(self.join.args.get("side") or ""), str(self.join.args.get("kind") or "")
