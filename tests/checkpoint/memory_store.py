@@ -96,7 +96,7 @@ class MemoryStore:
         pass
 
     def lease(self, name: str) -> StoreLease:
-        return StoreLease(self, f"{name}.lease", seconds=0.5)
+        return StoreLease(self, f"{name}.lease", seconds=1.0)
 
 
 ON_DISK = ("spark", "reinject", "results")

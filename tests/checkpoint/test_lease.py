@@ -62,11 +62,11 @@ def test_a_holder_that_was_away_and_was_not_followed_goes_on(store: MemoryStore)
 
 
 def test_a_renewed_lease_is_not_taken_however_long_one_waits(store: MemoryStore) -> None:
-    held, other = StoreLease(store, "lease", seconds=0.3), StoreLease(store, "lease", seconds=0.3)
+    held, other = StoreLease(store, "lease", seconds=1.0), StoreLease(store, "lease", seconds=1.0)
     assert held.acquire()
     for _ in range(3):
         assert not other.acquire()
-        time.sleep(0.15)
+        time.sleep(0.05)
     held.release()
     assert other.acquire()
     other.release()
@@ -96,7 +96,7 @@ def test_a_damaged_object_of_the_lease_is_one_that_nobody_renews() -> None:
 def test_on_a_folder_the_lock_is_for_this_machine_and_the_lease_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = FolderStore(tmp_path, lease_seconds=0.4)
+    store = FolderStore(tmp_path, lease_seconds=1.0)
     first = store.lease("run.lock")
     assert first.acquire()
     assert not store.lease("run.lock").acquire()
@@ -117,7 +117,7 @@ def test_a_folder_without_locks_has_the_lease_alone(tmp_path: Path, monkeypatch:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    store = FolderStore(tmp_path, lease_seconds=0.4)
+    store = FolderStore(tmp_path, lease_seconds=1.0)
     first, second = store.lease("run.lock"), store.lease("run.lock")
     assert first.acquire()
     assert not second.acquire()

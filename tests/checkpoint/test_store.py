@@ -36,7 +36,7 @@ MARKED = ("s3", "hdfs")
 
 
 def bucket_store(server: S3, name: str) -> Store:
-    return ObjectStore(f"s3a://{server.bucket}/{name}/state", Access.of_spark(server.settings), lease_seconds=0.5)
+    return ObjectStore(f"s3a://{server.bucket}/{name}/state", Access.of_spark(server.settings), lease_seconds=1.0)
 
 
 PARAMETERS = [pytest.param(name, marks=getattr(pytest.mark, name)) if name in MARKED else name for name in STORES]
