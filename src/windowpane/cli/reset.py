@@ -31,10 +31,11 @@ class Reset:
     def carry_out(self, *, as_json: bool) -> str:
         """Remove it all; StateError while a process runs there. Gives the text to print."""
         lock = RunLock(self.store)
-        lock.acquire()
+        store = lock.acquire()
         try:
-            for checkpoint in self.transforms.values():
-                remove_checkpoint(checkpoint)
+            for name, checkpoint in self.transforms.items():
+                is_whole = checkpoint.address == store.address()
+                remove_checkpoint(Checkpoint(store if is_whole else store.below(name)))
         finally:
             lock.release()
         if as_json:

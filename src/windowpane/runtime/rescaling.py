@@ -54,20 +54,24 @@ class Rescale:
     def carry_out(self, spark: SparkSession | None = None) -> list[Rescaled]:
         """StateError while a process runs on the checkpoint, or if the state cannot be divided."""
         lock = RunLock(self.pipeline.store)
-        lock.acquire()
+        store = lock.acquire()
         try:
-            found = [(plan, self._record(plan)) for plan in open_plans(self.pipeline.store, self.pipeline.plans)]
+            plans = open_plans(store, self.pipeline.plans)
+            checkpoints = [Checkpoint(store.below(plan.transform)) for plan in plans]
+            found = [(plan, self._record(plan, each)) for plan, each in zip(plans, checkpoints, strict=True)]
             if all(record.shards == self.shards for _, record in found):
                 return [
                     Rescaled(plan.transform, self.shards, self.shards, _layout(plan, record)) for plan, record in found
                 ]
             with self._session(spark) as session:
-                return [self._rescaled(session, plan, record) for plan, record in found]
+                return [
+                    self._rescaled(session, plan, record, checkpoint)
+                    for (plan, record), checkpoint in zip(found, checkpoints, strict=True)
+                ]
         finally:
             lock.release()
 
-    def _record(self, plan: Plan) -> PlanRecord:
-        checkpoint = self.pipeline.checkpoint(plan)
+    def _record(self, plan: Plan, checkpoint: Checkpoint) -> PlanRecord:
         record = checkpoint.admit(plan, None)
         if record is None:
             hint = f"the next run makes one: set options `shards = {self.shards}`"
@@ -87,8 +91,7 @@ class Rescale:
         finally:
             session.stop()
 
-    def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord) -> Rescaled:
-        checkpoint = self.pipeline.checkpoint(plan)
+    def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord, checkpoint: Checkpoint) -> Rescaled:
         layout = _layout(plan, record)
         if record.shards == self.shards:
             return Rescaled(plan.transform, self.shards, self.shards, layout)
