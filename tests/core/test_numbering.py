@@ -20,7 +20,9 @@ from windowpane.core.wire import StageMessage
 from windowpane.errors import StateError
 
 COUNT = 7
-PARAMS = dict.fromkeys(("percentile", "approx_percentile", "percentile_cont", "percentile_disc"), (0.5,))
+PARAMS = dict.fromkeys(("percentile", "approx_percentile", "percentile_cont", "percentile_disc"), (0.5,)) | {
+    "histogram_numeric": (3,)
+}
 CALLS = [*((name, PARAMS.get(resolve(name).name, ())) for name in names()), ("max_by", (2,))]
 BY = (1 << 62) + 12_345
 

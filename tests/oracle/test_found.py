@@ -69,6 +69,14 @@ def test_aggregates_that_share_a_filter_evaluate_their_arguments_under_it(other:
     check_scenario(Scenario(Query(Aligned(5000), (), calls), (push([{"ts": 0, "a": 0, "n": 0}]), Move("end"))))
 
 
+@pytest.mark.parametrize("other", ["count", "collect_list"])
+def test_a_condition_that_is_also_a_filter_still_drops_rows_before_anything_is_computed(other: str) -> None:
+    condition = Condition("n", ">=", 1)
+    calls = (Aggregate(other, "k", filter=condition), Aggregate("sum", "a / n"))
+    query = Query(Aligned(5000), (), calls, where=condition)
+    check_scenario(Scenario(query, (push([{"ts": 0, "a": 0, "n": 0}]), Move("end"))))
+
+
 @pytest.mark.parametrize("window", [Aligned(3000), Session(3000), Sliding(3000, 1000), Plain()])
 @pytest.mark.parametrize("far", [2**62 - 1, -(2**62), 253_402_300_800_000_000, -62_135_596_800_000_001])
 def test_a_row_in_the_year_10000_stops_nothing(window: Window, far: int) -> None:

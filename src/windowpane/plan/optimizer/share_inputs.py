@@ -41,7 +41,8 @@ def _sharing(columns: tuple[InputColumn, ...]) -> dict[str, str]:
         if each.under is not None and each.expr.text.strip("`") not in each.expr.columns
     }
     first: dict[tuple[str, str | None], str] = {}
-    for column in columns:
+    # WHERE comes first: nothing else is evaluated for a row that it drops.
+    for column in sorted(columns, key=lambda each: each.role != "where"):
         first.setdefault((column.expr.text, under.get(column.name)), column.name)
     return {
         column.name: first.get((column.expr.text, None)) or first[column.expr.text, under.get(column.name)]
