@@ -95,3 +95,10 @@ expect rows
 def test_several_rows_of_one(spark: SparkSession, name: str) -> None:
     text = STACKED if name == "stack" else (EXPLODED / f"{name}.slt").read_text()
     assert differences_on_spark(golden.parse_golden(text, f"{name}.slt"), spark) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["joins/in_a_table", "joins/exists_in_a_table", "chains/having_where_and_errors", "chains/own_event_time"]
+)
+def test_queries_over_queries(spark: SparkSession, name: str) -> None:
+    assert differences_on_spark(golden.read_golden(EXPLODED.parent / f"{name}.slt"), spark) == []
