@@ -88,7 +88,7 @@ def check(query: JoinQuery, given_pushes: Sequence[Push], harness: Harness, befo
         assert (kinds.count("late"), kinds.count("unmatched")) == (counts["late"], counts["unmatched"]), where
 
 
-@search(10)
+@search(6)
 @given(st.one_of(queries(), interval_queries()), pushes, st.sampled_from([0, 1, 2]), st.sampled_from([1, 2, 1 << 14]))
 def test_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small: int) -> None:
     """Restored before every other step or before each, also with state in tiny pieces."""
@@ -103,7 +103,7 @@ def test_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small:
         check(query, given_pushes, Harness(query.sql(), **SETTINGS), restored)  # type: ignore[arg-type]
 
 
-@search(8)
+@search(5)
 @given(
     st.one_of(queries(), interval_queries()),
     pushes,
@@ -129,7 +129,7 @@ OVER_PAIRS = """SELECT window_start, k, count(*) AS n, sum(v) AS v FROM (
 PAIRS = "SELECT a.k, v, a.ts AS l, b.ts AS r FROM a {kind} JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - 3 AND a.ts + 6"
 
 
-@search(6)
+@search(3)
 @given(st.sampled_from(["INNER", "LEFT"]), pushes, st.builds(Layout, st.integers(1, 3), st.integers(1, 2)))
 def test_a_window_over_an_interval_join(kind: str, given_pushes: list[Push], layout: Layout) -> None:
     """Each pair is in the window of its later row, and none is late there."""
