@@ -14,6 +14,7 @@ from bench.nexmark.datasets import write_dataset
 from bench.nexmark.generator import Shape, chunk
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.result_check import Mismatch, compare, connect
+from windowpane.testing import Harness
 
 ROWS = 20_000
 
@@ -81,3 +82,16 @@ def test_results_are_compared_row_by_row(tmp_path: Path, change: str) -> None:
             compare(query, data, tmp_path / "results")
     else:
         assert compare(query, data, tmp_path / "results") > 1000
+
+
+def test_flinks_spelling_of_hot_items_runs_here_and_gives_the_same() -> None:
+    query, rows = QUERIES["q5"], chunk("bids", Shape(per_second=20, keys=5), 0, 200)
+    assert query.windowpane != query.flink
+    found = []
+    for sql in (query.windowpane, query.flink):
+        schema = "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, ts TIMESTAMP"
+        bids = {"schema": schema, "eventtime": {"column": "ts", "type": "timestamp"}}
+        harness = Harness(sql, streams={"bids": bids}, options={"eventtime.enabled": True, "max_future_skew": "off"})
+        found.append(harness.push(rows.to_pylist()).rows + harness.end().rows)
+    assert found[0]
+    assert found[0] == found[1]

@@ -11,6 +11,8 @@ from windowpane.errors import Span, nearest
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
 from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.projections import ProjectionBinder
+from windowpane.sql.binding.result_joins import HINT as JOIN_HINT
+from windowpane.sql.binding.result_joins import join_with_groups
 from windowpane.sql.binding.result_names import ResultNames, first_aggregate
 from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
 from windowpane.sql.binding.semi_joins import with_semi_joins
@@ -64,8 +66,7 @@ class RelationBinder:
         """FROM with its joins, and with what makes several rows of one, also in SELECT."""
         base = self._base(stmt)
         if stmt.joins and base.relation.query is not None:
-            hint = "join inside the subquery, or write the results to a sink and join there"
-            raise stmt.source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, hint, at=stmt.joins[0])
+            return self._with_groups(stmt, base, base.relation.query)
         for join in stmt.joins:
             if isinstance(join.this, (exp.Unnest, exp.Lateral)):
                 base = self._generated(stmt.source, read_join(stmt.source, join), base)
@@ -75,6 +76,21 @@ class RelationBinder:
             base = self._generated(stmt.source, read_view(stmt.source, lateral), base)
         selected = read_selected(stmt.source, stmt.projections)
         return base if selected is None else self._generated(stmt.source, selected, base, selected=True)
+
+    def _with_groups(self, stmt: SelectStmt, base: BoundRelation, results: BoundQuery) -> BoundRelation:
+        """Results joined with groups of the same window."""
+        join = stmt.joins[0]
+        query = stmt.queries.get(join.this.name.lower()) if len(stmt.joins) == 1 else None
+        if isinstance(query, SelectStmt) and (query.window is not None or self._compares_rows(query)):
+            alias = _alias(join.this)
+            found = join_with_groups(
+                stmt.source, join, results, self.bind_query(query), alias=alias, scope=base.scope
+            )  # fmt: skip
+            if found is not None:
+                joined, scope, on = found
+                relation = _results(joined, base.relation.alias)
+                return BoundRelation(relation, scope, dict(scope.types()), scope.sources, (*base.where, on))
+        raise stmt.source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
 
     def _base(self, stmt: SelectStmt) -> BoundRelation:
         query, alias = stmt.queries.get(stmt.from_.name.lower()), _alias(stmt.from_)
