@@ -55,6 +55,8 @@ class Entry:
     """Seconds by activity: in the workers summed over all tasks, and `job` and `sink` on the driver's clock."""
     shuffled: list[list[int]] = field(default_factory=list)
     """For each shuffle, how many rows or partial results each shard has received."""
+    tables: dict[str, int] = field(default_factory=dict)
+    """The versions of tables with `refresh` that the batch has read."""
     final: bool = False
     arrivals: int | None = None
     """The arrival number of the next row; None in entries of earlier versions."""

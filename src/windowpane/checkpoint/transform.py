@@ -25,6 +25,7 @@ from windowpane.checkpoint.plan_record import (
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.table_versions import TableVersions
 from windowpane.checkpoint.unreadable_files import UnreadableFiles
 from windowpane.checkpoint.zone_record import warn_of_changed_rules, zones_of
 from windowpane.errors import StateError
@@ -74,6 +75,11 @@ class Checkpoint:
     @property
     def unreadable(self) -> UnreadableFiles:
         return UnreadableFiles(self.store.below("damaged"))
+
+    @property
+    def tables(self) -> TableVersions:
+        """Copies of static tables that are reread."""
+        return TableVersions(self.store.below("tables"))
 
     @property
     def overflow(self) -> OverflowFolder:

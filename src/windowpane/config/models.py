@@ -127,6 +127,12 @@ class Stream(Source):
 class Table(Source):
     """A static table to join streams with."""
 
+    refresh_us: PositiveDuration | None = Field(
+        default=None,
+        alias="refresh",
+        description="How often the table is read again while the pipeline runs. Unset: only when it starts.",
+    )
+
 
 class UserFunctionSettings(Settings):
     """A Python function or aggregate that queries can call."""

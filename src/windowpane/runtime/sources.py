@@ -10,6 +10,7 @@ from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_rec
 from windowpane.formats import source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
+from windowpane.runtime.refreshing import StaticTables
 from windowpane.spark.dataflow import Sources
 
 
@@ -19,9 +20,13 @@ def pipeline_sources(
     plan: Plan,
     checkpoint: Checkpoint,
     *,
+    tables: StaticTables | None = None,
     reading: Reading = EXACTLY,
 ) -> Sources:
-    """Sources of one transform. Original events are included only if one of its side outputs needs them."""
+    """Sources of one transform. `tables` opens its tables; without it, they are read as they are now.
+
+    Original events are included only if one of its side outputs needs them.
+    """
     routes = config.transforms[plan.transform].side_output.routes()
     again = any(route.sink == REINJECT for route in routes.values())
     max_records = config.options.max_rows_per_batch
@@ -50,4 +55,7 @@ def pipeline_sources(
             reading=reading,
         )
 
-    return Sources(opened, lambda name: open_table(spark, config.tables[name], config.base_dir), scanned)
+    def as_it_is(name: str) -> DataFrame:
+        return open_table(spark, config.tables[name], config.base_dir)
+
+    return Sources(opened, tables.open if tables else as_it_is, scanned)

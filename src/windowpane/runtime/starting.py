@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ from windowpane.connectors.unreadable_files import find_unreadable
 from windowpane.plan.build import Plan
 from windowpane.runtime.location import log_file
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
+from windowpane.runtime.refreshing import StaticTables
 from windowpane.runtime.routes import build_side_output, build_sinks
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
@@ -50,6 +51,11 @@ class TransformStart:
     given: Mapping[str, Sink]
     """Sinks from Python, by name."""
 
+    @cached_property
+    def tables(self) -> StaticTables:
+        """The static tables of the query."""
+        return StaticTables(self.spark, self.config, self.checkpoint)
+
     def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningTransform:
         """Start the query. `board` and `watch` receive every finished micro-batch."""
         plan, checkpoint, stopping = self.plan, self.checkpoint, threading.Event()
@@ -73,6 +79,7 @@ class TransformStart:
             dataflow=dataflow,
             runner=self._runner(dataflow, calls, sinks, side, watch=self._hearing(board, watch)),
             index=self._index(calls),
+            tables=self.tables,
             find_unreadable=self._find_unreadable,
             stopping=stopping,
             log=log_file(self.config),
@@ -82,7 +89,9 @@ class TransformStart:
         return transform
 
     def _build(self, reading: Reading, *, identified: bool) -> Dataflow:
-        sources = pipeline_sources(self.spark, self.config, self.plan, self.checkpoint, reading=reading)
+        sources = pipeline_sources(
+            self.spark, self.config, self.plan, self.checkpoint, tables=self.tables, reading=reading
+        )
         return build_dataflow(
             self.spark,
             self.plan,
@@ -117,6 +126,7 @@ class TransformStart:
             side=side,
             lock=self.lock,
             watch=watch,
+            tables=self.tables.used,
         )
 
     def _retrying(self, sink: Sink, stopping: threading.Event) -> RetryingSink:

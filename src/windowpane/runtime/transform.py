@@ -22,6 +22,7 @@ from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import GONE, is_unreadable_file, skipping_unreadable
 from windowpane.plan.build import Plan
 from windowpane.runtime.failures import spark_failure
+from windowpane.runtime.refreshing import StaticTables
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.foreach_batch import foreach_batch
@@ -41,6 +42,7 @@ class RunningTransform:
     build: Callable[[Reading], Dataflow]
     runner: BatchRunner
     index: BatchIndex
+    tables: StaticTables
     find_unreadable: Callable[[int], dict[str, str]]
     """Finds the files of a batch that cannot be read, with the reason for each."""
     stopping: threading.Event
@@ -53,6 +55,10 @@ class RunningTransform:
     _trigger: Trigger = field(init=False, default=AVAILABLE_NOW)
     _resumed: int | None = field(init=False, default=None)
     """The first batch after a restart. An attempt that was never committed may have written rows under its id."""
+    _first: int | None = field(init=False, default=None)
+    """The first batch of this query: an earlier one may have run it already."""
+    _refreshed: bool = field(init=False, default=False)
+    """A static table has a new version, and `dataflow` reads the old one."""
     _examined: int | None = field(init=False, default=None)
     """The last batch whose files were searched for unreadable ones."""
     _planned: int | None = field(init=False, default=None)
@@ -76,14 +82,16 @@ class RunningTransform:
         """Start the query from its checkpoint."""
         with self._turn, _ONE_AT_A_TIME:
             self._trigger = trigger
-            if self._reading != self._built:
+            if self._reading != self._built or self._refreshed:
                 self.dataflow, self._built = self.build(self._reading), self._reading
+                self._refreshed = False
             prepare_session(self.runner.spark, self.dataflow.stages.shards, self.checkpoint.spark)
             last = self.checkpoint.log.last_committed()
             skips = any(reason != GONE for reason in self.checkpoint.unreadable.of(last + 1).values())
             self._alone = last + 1 if skips or self._reading != EXACTLY else None
             self._reading = EXACTLY
             self._resumed = last + 1 if last >= 0 else None
+            self._first = last + 1
             writer = self._writer(trigger)
             self._raised = None
             self.stopping.clear()
@@ -105,7 +113,7 @@ class RunningTransform:
         return writer
 
     def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
-        if not self._is_listed_right(batch_id):
+        if not self._is_listed_right(batch_id) or self._has_new_tables(batch_id):
             raise self._let_begin_again()
         try:
             self.run_batch(packed, batch_id)
@@ -118,6 +126,13 @@ class RunningTransform:
     def run_batch(self, packed: DataFrame, batch_id: int, *, final: bool = False) -> None:
         """Process one batch of the merge stage's output."""
         self.runner.run(packed, batch_id, resumed=batch_id == self._resumed, final=final)
+
+    def _has_new_tables(self, batch_id: int) -> bool:
+        """Whether a table has been read again, for this batch on. A batch that may have run before keeps its tables."""
+        if batch_id == self._first or self._alone is not None:
+            return False
+        self._refreshed = self.tables.refresh(batch_id)
+        return self._refreshed
 
     def _let_begin_again(self) -> _BeginAgainError:
         self._raised, self._between = _BeginAgainError(), True

@@ -46,6 +46,8 @@ class BatchRunner:
     lock: RunLock
     """Of the checkpoint, which this process holds."""
     watch: Callable[[Entry], None]
+    tables: Callable[[int], dict[str, int]] = lambda _: {}
+    """The versions of static tables that a batch reads."""
 
     @cached_property
     def _gathering(self) -> Gathering:
@@ -124,6 +126,7 @@ class BatchRunner:
             reinjecting=queued,
             final=final,
             fence=self.lock.fence,
+            tables={} if final else self.tables(batch_id),
             arrivals=Entry.next_arrival(before, batch_id) + reports.numbered,
             **reports.measures(before),
         )

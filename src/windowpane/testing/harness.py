@@ -78,6 +78,7 @@ class Harness:
         settings = QuerySettings(streams, options or {}, transform or {}, tables or {})
         planned = plan_test_query(sql, settings, eventtime_types)
         self.plan, self._columns, self._expressions = planned.plan, planned.columns, Expressions()
+        self._tables = dict(planned.table_columns)
         for name, table in planned.tables.items():
             self._expressions.register(name, table)
         stages = self.plan.stages
@@ -101,6 +102,15 @@ class Harness:
         batch = self._inputs.rows(pushed)
         self._arrivals += batch.num_rows
         return self._step(self._open_runner().run_batch(self._clock_us, {self._input: [batch]}))
+
+    def replace_table(self, name: str, rows: RowsLike) -> None:
+        """Give a static table other rows from the next micro-batch on, as `refresh` does."""
+        by_name = {known.lower(): known for known in self._tables}
+        if name.lower() not in by_name:
+            hint = f"it joins: {nearest(name, self._tables)}"
+            raise ConfigError("UNKNOWN_TABLE", f"the query joins no table `{name}`", hint)
+        known = by_name[name.lower()]
+        self._expressions.register(known, decode(rows, self._tables[known]).table)
 
     def advance_watermark(self, when: dt.datetime | int) -> Step:
         """Move the watermark to an instant (datetime, or microseconds since the epoch). It never moves back."""

@@ -38,6 +38,7 @@ class PlannedQuery:
     """The columns of each stream."""
     tables: Mapping[str, pa.Table]
     """The static tables."""
+    table_columns: Mapping[str, tuple[Column, ...]]
 
 
 def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) -> PlannedQuery:
@@ -53,7 +54,12 @@ def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) ->
         transform=parse_transform(dict(settings.transform)),
         registry=types,
     )
-    return PlannedQuery(plan, columns, {name: rows for name, (_, rows) in tables.items()})
+    return PlannedQuery(
+        plan,
+        columns,
+        tables={name: rows for name, (_, rows) in tables.items()},
+        table_columns={name: declared for name, (declared, _) in tables.items()},
+    )
 
 
 def _columns(name: str, stream: Stream) -> tuple[Column, ...]:
