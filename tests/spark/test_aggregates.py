@@ -101,6 +101,8 @@ def listed(calls: list[str]) -> str:
 def same(got: Any, wanted: Any) -> bool:
     if isinstance(wanted, list):
         return len(got) == len(wanted) and all(map(same, got, wanted))
+    if isinstance(wanted, dict):
+        return got.keys() == wanted.keys() and all(same(got[name], wanted[name]) for name in wanted)
     if isinstance(wanted, float) and isinstance(got, float):
         near = math.isclose(got, wanted, rel_tol=1e-9, abs_tol=1e-9)
         return near or (math.isnan(got) and math.isnan(wanted))
