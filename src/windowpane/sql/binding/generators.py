@@ -72,7 +72,8 @@ class GeneratorBinder:
         columns = [*([("pos", "INT")] if syntax.function == "posexplode" else []), *columns]
         columns += [("pos", "INT")] if syntax.numbered else []
         if syntax.names and len(syntax.names) != len(columns):
-            message = f"{syntax.function} gives {len(columns)} columns here, and {len(syntax.names)} names stand there"
+            gives = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
+            message = f"{syntax.function} gives {gives} here, and the number of names is {len(syntax.names)}"
             hint = f"its columns are: {', '.join(name for name, _ in columns)}"
             raise self.source.error("GENERATOR_COLUMNS", message, hint, at=syntax.node)
         named = [(name, kind) for name, (_, kind) in zip(syntax.names, columns, strict=False)] or columns
