@@ -5,7 +5,8 @@ from __future__ import annotations
 from windowpane.checkpoint.generations import remove_others
 from windowpane.checkpoint.transform import Checkpoint
 
-OURS = ("finished.json", "batch-size.json", "ledger", "outbox", "reinject", "damaged", "results", "plan.json")
+OURS = ("finished.json", "batch-size.json", "ledger", "outbox", "reinject", "damaged", "results", "tables",
+        "plan.json")  # fmt: skip
 """In the order of removal: `plan.json` identifies a checkpoint, so a reset that is cut short can be repeated.
 
 `batch-size.json` is of earlier versions.
