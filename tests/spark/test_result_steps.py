@@ -55,6 +55,9 @@ QUERIES = {
     "HAVING count(*) > 1 ORDER BY s DESC",
     "rollup": "SELECT window_start, k, g, count(*) AS n, sum(v) AS s, grouping_id() AS i, "
     f"rank() OVER (PARTITION BY grouping_id() ORDER BY sum(v)) AS r {WINDOW}, ROLLUP (k, g)",
+    "join": f"WITH c AS ({COUNTED}) SELECT a.k, a.n, b.m FROM c AS a "
+    "JOIN (SELECT max(n) AS m, window_start, window_end FROM c GROUP BY window_start, window_end) AS b "
+    "ON a.window_start = b.window_start AND a.window_end = b.window_end AND a.n >= b.m",
     "top": f"SELECT k, n FROM ({TOP}) WHERE r <= 2",
 }
 LAG = {"eventtime.late_tolerance": "2s"}

@@ -170,6 +170,8 @@ class ResultStage(Stage):
     outputs: tuple[Output, ...]
     grouped: bool
     keys: tuple[Key, ...]
+    ordered_keys: tuple[str, ...]
+    """The keys whose values have an order: maps have none."""
     key_texts: tuple[str, ...]
     """The canonical expression of each key: names the group, however the query is laid out."""
 
@@ -188,7 +190,7 @@ class ResultStage(Stage):
 
     def order_by_keys(self, emitted: Collection[str]) -> list[str]:
         """Columns of the emissions that tell the rows of a window apart, and order those that are otherwise alike."""
-        names = [key.name for key in self.keys] if self.grouped else [c.EVENT_TIME, c.ARRIVAL]
+        names = self.ordered_keys if self.grouped else (c.EVENT_TIME, c.ARRIVAL)
         return [name for name in names if name in emitted]
 
 

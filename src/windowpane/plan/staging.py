@@ -33,6 +33,7 @@ from windowpane.plan.stream_joins import grouped_by_keys
 from windowpane.plan.traversal import walk
 from windowpane.sql import SessionFacts
 from windowpane.sql.result_steps import ResultStep
+from windowpane.sql.types import has_no_order
 
 Node = TypeVar("Node", bound=PlanNode)
 
@@ -154,6 +155,7 @@ class _Staging:
             outputs=node.outputs,
             grouped=windowed.aggregation is not None,
             keys=windowed.keys,
+            ordered_keys=tuple(use.name for use in windowed.groups if not has_no_order(use.type)),
             key_texts=tuple(texts.get(use.column, use.label) for use in windowed.groups),
         )
         return _Below(stage, windowed.types(), self.context.bound.plan_id)

@@ -87,6 +87,11 @@ def parts_of(name: str) -> list[str]:
     return [*found, inner[start:]]
 
 
+def has_no_order(name: str | None) -> bool:
+    """Whether values of a type cannot be sorted."""
+    return name is not None and ("MAP<" in name or "VARIANT" in name)
+
+
 def fields_of(name: str) -> dict[str, str]:
     """Field names (lower case) and types of a STRUCT."""
     return {field.lower(): kind for field, kind in field_types(name).items()}
