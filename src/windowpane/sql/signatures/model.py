@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windowpane.sql.types import INTEGRAL
+from windowpane.sql.types import INTEGRAL, field_types, parts_of
 
 LITERAL = "#"
 """Before a type: the argument must be written out."""
@@ -55,7 +55,16 @@ Maker: TypeAlias = Callable[[str, tuple[str, ...]], Signature | None]
 
 def duckdb_type(name: str) -> str:
     """DuckDB's name of a Spark type."""
+    if name.startswith("ARRAY<"):
+        return f"{duckdb_type(parts_of(name)[0])}[]"
+    if name.startswith("STRUCT<"):
+        fields = (f"{_quoted(field)} {duckdb_type(kind)}" for field, kind in field_types(name).items())
+        return f"STRUCT({', '.join(fields)})"
     return DUCKDB_TYPES.get(name, name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def cast_to(text: str, source: str, target: str) -> str:
