@@ -57,6 +57,8 @@ def plain(value: Any) -> Any:
     """A value that is equal, and hashes equal, where SQL takes two values as one."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, list) else value
 
 
