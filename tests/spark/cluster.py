@@ -25,10 +25,13 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
-    """The address of a master with two workers of one core each. Everything that was started is ended."""
+    """The address of a master with two workers of one core each. Everything that was started is ended.
+
+    The workers have different addresses, because Spark starts no second copy of a task on the same host.
+    """
     with started_master(folder, LOOPBACK) as (address, workers):
         for number in range(2):
-            workers.append(start_worker(folder / f"worker{number}", LOOPBACK, address))
+            workers.append(start_worker(folder / f"worker{number}", f"127.0.0.{number + 1}", address))
         yield address
 
 
