@@ -24,7 +24,17 @@ SOURCE = b"NAMES = {'a', 'b', 'c'}\ndef f(x: int = 7) -> str:\n    return f'{x!r
 
 def test_windowpane_with_everything_it_requires_but_pyspark() -> None:
     names = _with_requirements(["windowpane"])
-    assert {"pyarrow", "numpy", "duckdb", "pandas", "protobuf", "psycopg-binary", "sqlglot", "tzdata"} <= names
+    assert {
+        "pyarrow",
+        "numpy",
+        "duckdb",
+        "pandas",
+        "protobuf",
+        "psycopg-binary",
+        "sqlglot",
+        "tzdata",
+        "obstore",
+    } <= names
     assert not names & {"pyspark", "py4j", "pytest", "mypy", "hypothesis"}
 
 

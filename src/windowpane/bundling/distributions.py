@@ -68,7 +68,8 @@ def _required(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozense
     for requirement in requirements:
         text, _, marker = requirement.partition(";")
         found, needed = _NAME.match(text), _EXTRA.search(marker)
-        if found is not None and (needed is None or needed[1] in extras):
+        is_wanted = needed is None or needed[1] in extras or name == OWN  # extras of ours go along if installed
+        if found is not None and is_wanted:
             own = frozenset(extra.strip() for extra in (found[2] or "").split(",") if extra.strip())
             yield normalized(found[1]), own
 
