@@ -27,9 +27,9 @@ def submit(runs: Runs, *arguments: str) -> subprocess.CompletedProcess[str]:
         f"spark.pyspark.python={sys.executable}",
         *arguments,
     ]
-    environment = runs.environment | {"PYSPARK_SUBMIT_ARGS": ""}
     return subprocess.run(
-        command, cwd=runs.folder, env=environment, capture_output=True, text=True, timeout=DEADLINE, check=False
+        command, cwd=runs.folder, env=runs.environment | {"PYSPARK_SUBMIT_ARGS": ""}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=DEADLINE, check=False,
     )  # fmt: skip
 
 
@@ -37,8 +37,8 @@ def test_a_pipeline_is_submitted(runs: Runs) -> None:
     feed(runs.folder, 0, list(range(20)))
     write_pipeline(runs.folder, master="spark://nowhere:7077")
     done = submit(runs, str(APPLICATION), "run", "--drain")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "adds up: 20 = 20" in done.stderr
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "adds up: 20 = 20" in done.stdout
     assert sum(int(str(row["n"])) for row in results(runs.folder)) == 20
 
 
@@ -47,4 +47,4 @@ def test_what_comes_too_late_is_refused(runs: Runs) -> None:
     write_pipeline(runs.folder, more='files = ["pipeline.toml"]\nproxy_user = "etl"\n')
     done = submit(runs, str(APPLICATION), "run", "--drain")
     assert done.returncode != 0
-    assert "[SPARK_SUBMIT] [spark] of the pipeline comes too late for --files, --proxy-user" in done.stderr
+    assert "[SPARK_SUBMIT] [spark] of the pipeline comes too late for --files, --proxy-user" in done.stdout
