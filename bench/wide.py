@@ -45,7 +45,9 @@ def measure(width: int, rows: int) -> tuple[float, int]:
         config = {"spark.driver.memory": "4g", "spark.sql.files.openCostInBytes": 1 << 27}
         spark = create_session(SparkSettings(master="local[2]", config=config))
         try:
-            Pipeline.from_dict(made, sinks={"out": Discard("out")}).start(spark, watch=hear).wait()
+            running = Pipeline.from_dict(made, sinks={"out": Discard("out")}).start(spark, watch=hear)
+            running.wait()
+            running.stop()
         finally:
             spark.stop()
     return statistics.median(took[WARM_UP:]), width * width
