@@ -332,6 +332,8 @@ def main() -> int:
     parser.add_argument("--store", choices=("folder", "s3", "hdfs"), default="folder")
     parser.add_argument("--pause", action="store_true", help="at last stop the process until another one takes over")
     given = parser.parse_args()
+    if given.source == "kafka" and given.store != "folder":
+        parser.error("rows from Kafka go with --store folder")
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
     print(f"{given.kills} kills, SEED={seed}, rows from {given.source}, store {given.store}", flush=True)
     brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
