@@ -172,11 +172,15 @@ def make_row(rng: random.Random, file: int, number: int) -> dict[str, object]:
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
-    """The pipeline in a process group of its own, its output in a file beside it."""
+    """The pipeline in a process group of its own, its output in a file beside it.
+
+    Its file names the jars that it needs. Those that a test run has set would take their place.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
     with (folder / "run.log").open("ab") as log:
         return subprocess.Popen(  # noqa: S603  # this interpreter, our own text
             [sys.executable, "-c", RUN, str(folder / "pipeline.toml")],
-            cwd=folder, stdout=log, stderr=log, start_new_session=True,
+            cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
 
 
