@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 PREFIX = "windowpane-"
-KINDS = ("jvm", "python", "golden", "rescale")
+KINDS = ("jvm", "python", "golden", "rescale", "state")
 _LOCK = "owner.lock"
 _UNLOCKED_SECONDS = 3600.0
 """After this time, an empty folder without a lock is of a process that was killed while it made the folder."""

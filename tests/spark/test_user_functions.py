@@ -37,6 +37,7 @@ def test_functions_and_aggregates_with_a_restart(folder: Path, spark: SparkSessi
         write(folder, name, rows)
         running = Pipeline.from_toml(folder / "pipeline.toml").start(spark)
         running.wait()
+        running.stop()
     assert [{name: row[name] for name in ("k", "total", "top", "l")} for row in read(folder / "out")] == [
         {"k": "x", "total": 5.0, "top": 400, "l": "x"}
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from windowpane.spark.entries import spool
 from windowpane.spark.merge_stage import OUTPUT, Shard, addressed, state_name
 from windowpane.spark.stages import MESSAGE, Stages
+from windowpane.temporary import make_temporary
 
 _ENTRY = "entry"
 """The kind of rows that hold a state entry; their `name` is its name."""
 _ROWS = f"{OUTPUT}, name string"
+_UNESCAPED = "/:@!$&'()*+,;="
+"""What Java leaves as it is in the path of an address, beside letters and digits."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,18 @@ def read_state(spark: SparkSession, checkpoint: str, stages: Stages, step: int, 
     """The state entries of all shards of a step as of a batch: shard, entry, blob."""
     # Spark numbers stateful operators from the last one to the first.
     reader = spark.read.format("statestore").option("operatorId", stages.last_step - step).option("batchId", batch_id)
-    state = reader.option("stateVarName", state_name(stages, step)).load(checkpoint)
+    state = reader.option("stateVarName", state_name(stages, step)).load(_unescaped(checkpoint))
     return state.selectExpr("key.shard AS shard", "user_map_key.entry AS entry", "user_map_value.blob AS blob")
+
+
+@cache
+def _unescaped(checkpoint: str) -> str:
+    """Spark's reader of state looks for `my%20folder` where `my folder` is meant: it gets a link to such a folder."""
+    if "://" in checkpoint or quote(checkpoint, safe=_UNESCAPED) == checkpoint:
+        return checkpoint
+    link = make_temporary("state") / "checkpoint"
+    link.symlink_to(checkpoint, target_is_directory=True)
+    return str(link)
 
 
 def end_batch(
