@@ -183,7 +183,7 @@ def test_two_topics_in_a_union_with_a_static_join(kafka: Broker, spark: SparkSes
     assert (held.watermark_us, held.held_by, job.rows()) == (4_000_000, "asks/0", [])
     kafka.send(asks, [{"item": "b", "price": 1, "at": "1970-01-01T00:00:30Z"}])
     last = job.run(spark)[-1]
-    assert (last.watermark_us, last.totals["filtered"]) == (30_000_000, 1)
+    assert (last.watermark_us, last.totals["unmatched"]) == (30_000_000, 1)
     assert projected(job.rows(), "name", "n", "s") == [("apples", 2, 6), ("beans", 1, 7)]
 
 

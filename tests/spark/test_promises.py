@@ -180,7 +180,7 @@ def test_a_crash_between_sink_and_commit_leaves_one_copy(spark: SparkSession, tm
     }
     again = ledger.last()
     assert again is not None
-    assert replace(again, seconds=0, spent={}) == replace(entry, seconds=0, spent={})
+    assert replace(again, seconds=0, spent={}, fence=0) == replace(entry, seconds=0, spent={}, fence=0)
 
 
 def test_two_pipelines_in_one_process_keep_apart(spark: SparkSession, tmp_path: Path) -> None:
@@ -290,8 +290,8 @@ def test_a_parquet_file_that_is_cut_off_is_an_error_row(spark: SparkSession, tmp
     assert counted(outcome.all_rows) == counted(wanted.all_rows)
     assert outcome.entries[1].accounting["error"] == 1
     assert outcome.entries[-1].totals["in_"] == 3 * len(BATCHES[0]) + 1
-    assert [replace(entry, seconds=0, spent={}) for entry in first.entries] == [
-        replace(entry, seconds=0, spent={}) for entry in outcome.entries[:2]
+    assert [replace(entry, seconds=0, spent={}, fence=0) for entry in first.entries] == [
+        replace(entry, seconds=0, spent={}, fence=0) for entry in outcome.entries[:2]
     ]
 
 

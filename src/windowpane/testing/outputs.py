@@ -68,13 +68,14 @@ class OutputEvaluator:
         names = {expr.text: f"{_VALUE}{at}" for at, expr in enumerate(segment.exprs)}
         window, ties = self._stage.window_columns(table.column_names), self._stage.order_by_keys(table.column_names)
         known = table.select([*dict.fromkeys(names.values()), *window, *ties, ROW])
+        decisive = [*(f"{name} ASC NULLS FIRST" for name in ties), ROW]
         match segment.operation:
             case Sort() as sort:
                 order = [order_text(names[key.expr.text], key) for key in sort.order]
-                rows = self._expressions.query(_sorted(sort, window, ", ".join([*order, *ties, ROW])), known)
+                rows = self._expressions.query(_sorted(sort, window, ", ".join([*order, *decisive])), known)
                 return table.take(pc.index_in(rows.column(ROW), table.column(ROW)))
             case Over() as over:
-                sql = OverSql("duckdb", window, [*ties, ROW], lambda expr: names[expr.text])
+                sql = OverSql("duckdb", window, decisive, lambda expr: names[expr.text])
                 return self._with_functions(table, known, over, sql)
         return table
 
