@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.search import search
 from windowpane.testing import Harness
 
 ARRAYS = st.none() | st.lists(st.none() | st.integers(-3, 3), max_size=4)
@@ -24,6 +25,7 @@ def results(harness: Harness, batches: list[list[dict[str, Any]]]) -> tuple[list
     return sorted(str(row) for step in steps for row in step.rows), counts
 
 
+@search(15)
 @given(rows=ROWS, cut=st.integers(0, 8), outer=st.booleans())
 def test_explode_is_a_row_per_element(
     rows: list[tuple[int, str, list[int | None] | None]], cut: int, outer: bool
