@@ -14,7 +14,7 @@ ROWS = [{"ts": 1, "k": number % 500, "v": number} for number in range(4_096)]
 
 
 def run(tasks: int, shards: int) -> tuple[int, list[Any]]:
-    """CPU seconds, bytes of all messages, and the results."""
+    """Bytes of all messages, and the results."""
     harness = staged(Layout(shards, tasks), SQL, streams=STREAMS, options={"eventtime.enabled": True})
     runner: Any = harness._runner
     sent, fold = [0], runner._fold
