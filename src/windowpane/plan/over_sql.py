@@ -75,6 +75,8 @@ class OverSql:
         if call.function == "count" and len(args) > 1:
             present = " AND ".join(f"{arg} IS NOT NULL" for arg in args)
             return f"count(CASE WHEN {present} THEN 1 END)"
+        if call.function == "count_if":  # DuckDB's is NULL if all its arguments are
+            return f"count(CASE WHEN {args[0]} THEN 1 END)"
         return f"{call.function}({', '.join(args) or '*'})"
 
     def _over(self, call: OverCall, frame: Frame | None = None, *, ordered: bool = False) -> str:

@@ -201,7 +201,7 @@ class Harness:
         whole, side_batches = None, list(result.side)
         emitted = list(chain.from_iterable(result.emissions.values()))
         if emitted:
-            whole, errors = self._outputs.results(pa.concat_batches(emitted))
+            whole, errors = self._outputs.results(pa.concat_batches(emitted), result.watermark_us)
             side_batches += errors
         records = [
             record

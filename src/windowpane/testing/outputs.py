@@ -33,11 +33,11 @@ class OutputEvaluator:
     def __init__(self, stage: ResultStage, plan_id: str, expressions: Expressions) -> None:
         self._stage, self._plan_id, self._expressions = stage, plan_id, expressions
 
-    def results(self, emissions: pa.RecordBatch) -> tuple[pa.Table, list[pa.RecordBatch]]:
-        """Result rows in order, and the rows that could not be evaluated as error rows."""
+    def results(self, emissions: pa.RecordBatch, watermark_us: int | None) -> tuple[pa.Table, list[pa.RecordBatch]]:
+        """Result rows in order, and the rows that could not be evaluated as error rows with the watermark."""
         table, errors = self._with_pseudo_columns(emissions), []
         for segment in self._stage.segments:
-            table, bad = self._evaluated(table, segment)
+            table, bad = self._evaluated(table, segment, watermark_us)
             errors += bad
             if segment.operation is not None:
                 table = self._applied(table, segment)
@@ -48,7 +48,9 @@ class OutputEvaluator:
         columns = with_pseudo_columns(emissions, self._plan_id) | {c.EPOCH: emissions.column(c.EPOCH)}
         return pa.table({**columns, ROW: pa.array(range(emissions.num_rows), pa.int64())})
 
-    def _evaluated(self, table: pa.Table, segment: Segment) -> tuple[pa.Table, list[pa.RecordBatch]]:
+    def _evaluated(
+        self, table: pa.Table, segment: Segment, watermark_us: int | None
+    ) -> tuple[pa.Table, list[pa.RecordBatch]]:
         """The rows that the condition keeps, with the values of the expressions; and error rows."""
         condition = segment.condition
         columns = [InputColumn(f"{_VALUE}{at}", expr, "key") for at, expr in enumerate(segment.exprs)]
@@ -62,7 +64,7 @@ class OutputEvaluator:
         if c.ERROR not in found.schema.names:
             return known.filter(kept), []
         reasons = found.column(c.ERROR)
-        return known.filter(pc.and_(kept, reasons.is_null())), self._errors(known, reasons)
+        return known.filter(pc.and_(kept, reasons.is_null())), self._errors(known, reasons, watermark_us)
 
     def _applied(self, table: pa.Table, segment: Segment) -> pa.Table:
         names = {expr.text: f"{_VALUE}{at}" for at, expr in enumerate(segment.exprs)}
@@ -93,7 +95,7 @@ class OutputEvaluator:
             table = table.append_column(call.name, column if kind is None else column.cast(kind))
         return table
 
-    def _errors(self, rows: pa.Table, reasons: pa.Array) -> list[pa.RecordBatch]:
+    def _errors(self, rows: pa.Table, reasons: pa.Array, watermark_us: int | None) -> list[pa.RecordBatch]:
         mask = reasons.is_valid()
         if not pc.any(mask).as_py():
             return []
@@ -102,7 +104,7 @@ class OutputEvaluator:
         if c.WINDOW_START in bad.schema.names:
             bounds = {"window_start": int64s(bad, c.WINDOW_START), "window_end": int64s(bad, c.WINDOW_END)}
         found = side.side_batch(
-            "error", reasons.filter(mask), bad, clock_us=0, watermark_us=None, keys=self._stage.keys, **bounds
+            "error", reasons.filter(mask), bad, clock_us=0, watermark_us=watermark_us, keys=self._stage.keys, **bounds
         )
         return [found]
 
