@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink, SinkBatch
-from windowpane.errors import InternalError, SinkError, SparkError, gist
+from windowpane.errors import ConfigError, InternalError, SinkError, SparkError, gist
 from windowpane.runtime.failures import spark_failure, start_failure
 
 IN_A_WORKER = """\
@@ -83,6 +83,12 @@ def test_spark_that_does_not_start_tells_the_last_line_of_its_log(tmp_path: Path
     assert "RuntimeError: gateway" in start_failure(RuntimeError("gateway"), None).message
     in_its_place = IsADirectoryError(21, "Is a directory", str(tmp_path))
     assert f"Is a directory: '{tmp_path}'" in start_failure(in_its_place, tmp_path).message
+    assert start_failure(SparkError("SPARK_START", "Java ended"), log).message.endswith("JAVA_HOME is not set")
+
+
+def test_a_refusal_of_our_own_is_not_a_failure_of_spark(tmp_path: Path) -> None:
+    refused = ConfigError("SPARK_SUBMIT", "comes too late", "give it to spark-submit")
+    assert start_failure(refused, tmp_path / "spark.log") is refused
 
 
 def test_a_sink_that_fails_twice_gets_the_batch_once(caplog: pytest.LogCaptureFixture) -> None:

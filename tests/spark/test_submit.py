@@ -47,5 +47,5 @@ def test_what_comes_too_late_is_refused(runs: Runs) -> None:
     write_pipeline(runs.folder, more='files = ["pipeline.toml"]\nproxy_user = "etl"\n')
     done = submit(runs, str(APPLICATION), "run", "--drain")
     assert done.returncode != 0
-    said = " ".join(done.stdout.split())
-    assert "comes too late for --files, --proxy-user" in said
+    assert "[SPARK_SUBMIT] [spark] of the pipeline comes too late for --files, --proxy-user" in done.stdout
+    assert "hint: give these options to spark-submit" in done.stdout

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JNetworkError
 from windowpane import errors
 from windowpane.checkpoint.store import unwritable
 from windowpane.errors import SparkError, WindowpaneError, gist
+from windowpane.spark.gateway import START_FAILED
 
 _OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -33,12 +34,15 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
     return SparkError("SPARK_FAILED", f"{what}: {_cause(failed, text)}", _see(log))
 
 
-def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> SparkError:
-    """Spark itself did not start. `logged`: the size of the log in bytes before the attempt."""
-    if isinstance(failed, SparkError) and failed.code.startswith("JAVA_"):
+def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> WindowpaneError:
+    """Spark itself did not start. `logged`: the size of the log in bytes before the attempt.
+
+    An error of our own that names its cause stays as it is.
+    """
+    if isinstance(failed, WindowpaneError) and failed.code != START_FAILED:
         return failed
     last = _last_line(log, logged)
-    return SparkError("SPARK_START", f"Spark did not start: {last or _cause(failed, str(failed))}", _see(log))
+    return SparkError(START_FAILED, f"Spark did not start: {last or _cause(failed, str(failed))}", _see(log))
 
 
 def _rebuilt(kind: str, code: str, message: str) -> WindowpaneError:

@@ -174,7 +174,7 @@ class Pipeline:
         try:
             return create_session(self.config.spark, base=self.config.base_dir, log=self.log)
         except Exception as failed:
-            raise start_failure(failed, self.log, logged) from failed
+            raise self._located(start_failure(failed, self.log, logged)) from failed
 
 
 def _trigger(given: Trigger | str | None) -> Trigger | None:

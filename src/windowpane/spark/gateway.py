@@ -28,6 +28,8 @@ from windowpane.errors import SparkError
 from windowpane.spark.java import java_problem
 from windowpane.temporary import lock_of, make_temporary, remove_temporary
 
+START_FAILED = "SPARK_START"
+"""The code of the error if Java or Spark ends before it has started."""
 _DEAF = 'trap "" INT TERM HUP; exec "$@"'
 """Ignored signals stay ignored in whatever a shell executes, and the JVM leaves them so."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -126,7 +128,7 @@ def _wait_for(address: Path, process: subprocess.Popen[bytes]) -> tuple[int, str
     """Port and secret of the JVM; it renames the file into place once it listens."""
     while not address.is_file():
         if process.poll() is not None:
-            raise java_problem() or SparkError("SPARK_START", "Java ended before Spark had started")
+            raise java_problem() or SparkError(START_FAILED, "Java ended before Spark had started")
         time.sleep(_POLL_SECONDS)
     with address.open("rb") as file:
         return read_int(file), UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
