@@ -1,4 +1,8 @@
-"""A process that is stopped, followed by another one, and continued: it writes nothing more. Without Spark."""
+"""A process that is stopped, followed by another one, and continued: it writes nothing more. Without Spark.
+
+Entries have a name each and are created, as those of the ledger: what was under way when the process was stopped finds
+the entry of the other one in its place.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ store = ObjectStore(address, Access.of_spark(settings), seconds) if remote else 
 mine = RunLock(store).acquire()
 try:
     for number in range(10**9):
-        mine.replace("count", str(number).encode())
+        mine.create(f"entry-{number}", b"of the first")
         time.sleep(0.01)
 except StateError as refused:
     sys.exit(refused.code)
@@ -56,7 +60,7 @@ def follow(store: Store, address: str, settings: dict[str, str], lock: Path | No
         [sys.executable, "-c", COUNTING, address, json.dumps(settings), str(SECONDS)], stderr=subprocess.PIPE, text=True
     )
     try:
-        while (store.read("count") or b"0") < b"3":
+        while not store.exists("entry-3"):
             time.sleep(0.02)
             assert away.poll() is None, away.communicate()[1]
         away.send_signal(signal.SIGSTOP)
@@ -65,12 +69,19 @@ def follow(store: Store, address: str, settings: dict[str, str], lock: Path | No
         following = RunLock(store)
         mine = following.acquire()
         assert following.fence == 2
-        mine.replace("count", b"of the second")
+        entries = entry_names(store)
+        following_entry = f"entry-{len(entries)}"
+        assert mine.create(following_entry, b"of the second")
         away.send_signal(signal.SIGCONT)
         assert away.communicate(timeout=60)[1].strip() == "LEASE_LOST"
-        assert store.read("count") == b"of the second"
+        assert store.read(following_entry) == b"of the second"
+        assert entry_names(store) == entries | {following_entry}
         following.check()
         following.release()
     finally:
         away.kill()
         away.wait()
+
+
+def entry_names(store: Store) -> set[str]:
+    return {name for name in store.names() if name.startswith("entry-")}

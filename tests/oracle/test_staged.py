@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import strategies as draw
 from tests.oracle.running import Move, Run, Scenario, push, results_of
-from tests.oracle.spec import Aggregate, Query, Sliding, TimeWindow, Window, settings_of, sql_of
+from tests.oracle.spec import Aggregate, Query, Session, Sliding, TimeWindow, Window, settings_of, sql_of
 from tests.search import search
 from tests.spark.staged import Layout, rescale, staged
 
@@ -96,6 +96,14 @@ def shuffled_again(draw_one: st.DrawFn, windows: st.SearchStrategy[Window] = dra
     if limited and not (bool(query.dedupe_by) and draw_one(st.booleans())):
         query = replace(query, max_groups=draw_one(st.integers(1, 3)))
     return query
+
+
+def test_copies_far_behind_the_watermark_are_found_within_a_micro_batch() -> None:
+    """An open session takes them, whichever tasks have read them."""
+    query = Query(Session(4000), (), (Aggregate("count"),), dedupe_by=("a",), dedupe_within_us=5000)
+    opening = push([{"ts": ts, "a": ts // 1000} for ts in (0, 3000, 6000, 9000, 12_000)])
+    copies = push([{"ts": ts, "a": 1} for ts in (0, 0, 1000, 500, 4999, 5000)])
+    check_staged(Scenario(query, draw.numbered([opening, copies, Move("end")])), Layout(2, 3))
 
 
 @search(6)

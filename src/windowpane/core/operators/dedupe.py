@@ -28,7 +28,8 @@ PANES_PER_HORIZON = 4
 
 
 class Dedupe(Operator):
-    """Remembers key and time of every row that passes, until no row within the horizon can follow.
+    """Remembers key and time of every row that passes, to the end of its micro-batch and until no row within the
+    horizon can follow.
 
     Two rows with one key are duplicates when their times differ by less than `within_us`. `slack_us`: how far behind
     the watermark a row may still come (an open window takes it), so that its first copy is still remembered then.
@@ -40,6 +41,8 @@ class Dedupe(Operator):
         self._width_us = pane_width_us(within_us // PANES_PER_HORIZON, within_us)
         self._seen = Panes(Content(joined, self._by, c.EVENT_TIME, self._is_needed))
         """Keys and times by pane of time."""
+        self._old: list[pa.RecordBatch] = []
+        """Those of this micro-batch that are remembered to its end only."""
         self._forgotten_us: int | None = None
         """The watermark at the end of the micro-batch before."""
 
@@ -60,7 +63,7 @@ class Dedupe(Operator):
         return [self._duplicates(rows, passed), *([Rows(select(rows, passed))] if passed.any() else [])]
 
     def _known(self, fresh: pa.RecordBatch) -> pa.RecordBatch | None:
-        """What was seen of these keys within the horizon, and maybe more."""
+        """What was seen of these keys within the horizon, and maybe more, as far as it is still remembered."""
         ts = int64s(fresh, c.EVENT_TIME)
         hashes = hash_rows([fresh.column(name) for name in self._by], fresh.num_rows)
         order = np.argsort(hashes)
@@ -71,10 +74,18 @@ class Dedupe(Operator):
             near = (ts > begin - self._within_us) & (ts < begin + self._width_us + self._within_us)
             if near.any():
                 found.append(self._seen.lookup(pane, distinct(hashes[near])))
-        return concat(part for part in found if part is not None)
+        remembered = [select(part, self._needed(part)) for part in found if part is not None]
+        return concat([*remembered, *self._old])
 
     def _remember(self, rows: pa.RecordBatch) -> None:
+        needed = self._needed(rows)
+        if not needed.all():
+            self._old.append(select(rows, ~needed))
+            rows = select(rows, needed)
         self._seen.append_by(int64s(rows, c.EVENT_TIME) // self._width_us, rows)
+
+    def _needed(self, rows: pa.RecordBatch) -> Bools:
+        return self._is_needed(int64s(rows, c.EVENT_TIME))
 
     def _is_needed(self, times: Int64s) -> Bools:
         if self._forgotten_us is None:
@@ -108,6 +119,7 @@ class Dedupe(Operator):
 
     def on_batch_end(self, frame: BatchEnd) -> list[Frame]:
         self._forgotten_us = self.watermark_us
+        self._old.clear()
         if self.watermark_us is not None:
             for pane in self._seen.starts():
                 if (pane + 1) * self._width_us + self._within_us + self._slack_us <= self.watermark_us:
