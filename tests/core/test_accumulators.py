@@ -373,7 +373,7 @@ def test_every_built_in_aggregate_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("function", sorted(CASES))
-@search(16)
+@search(9)
 @given(data=st.data())
 def test_any_cut_and_any_order_of_merging_gives_what_the_oracle_gives(function: str, data: st.DataObject) -> None:
     call = data.draw(calls(function))
@@ -402,7 +402,7 @@ def test_any_cut_and_any_order_of_merging_gives_what_the_oracle_gives(function: 
 
 
 @pytest.mark.parametrize("function", sorted(name for name in CASES if resolve(name).ranged))
-@search(16)
+@search(9)
 @given(data=st.data())
 def test_ranges_give_what_the_oracle_gives_for_their_rows(function: str, data: st.DataObject) -> None:
     call = data.draw(calls(function).filter(lambda call: resolve(function).has_ranges(call.params)))

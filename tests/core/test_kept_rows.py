@@ -89,10 +89,10 @@ def test_results_do_not_depend_on_segments(name: str, monkeypatch: pytest.Monkey
     arguments: dict[str, Any] = {"streams": {"s": STREAM}, "options": OPTIONS, "now": 0}
     made = list[int]()
     monkeypatch.setattr(summaries.Summaries, "_made", _noting(summaries.Summaries._made, made))
-    cut = found(staged(Layout(1), QUERIES[name], **arguments), 25)
+    cut = found(staged(Layout(1), QUERIES[name], **arguments), 15)
     assert bool(made) == (name in ("per key", "whole", "looking ahead"))
     monkeypatch.setattr(segmented_rows, "SEGMENT_ROWS", 10_000)
-    assert cut == found(Harness(QUERIES[name], **arguments), 25)
+    assert cut == found(Harness(QUERIES[name], **arguments), 15)
 
 
 def _noting(method: Any, made: list[int]) -> Any:

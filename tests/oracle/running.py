@@ -68,7 +68,7 @@ class Run:
         step = self._step(move)
         self.steps.append(step)
         if restore or move.restore:
-            self.harness = Harness.restore(self.harness.snapshot(), sql_of(self.query), **settings_of(self.query))
+            self.harness = self.harness.again(self.harness.snapshot())
         return step
 
     def _step(self, move: Move) -> Step:

@@ -38,7 +38,7 @@ class ChainRun(Run):
 
     def restore(self) -> None:
         assert self.chain is not None
-        self.harness = Harness.restore(self.harness.snapshot(), self.chain.sql, **self.arguments)
+        self.harness = self.harness.again(self.harness.snapshot())
 
 
 def check_chain(

@@ -96,7 +96,7 @@ def test_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small:
     def restored(harness: Harness, number: int) -> Harness | None:
         if not restores or number % restores:
             return None
-        return Harness.restore(harness.snapshot(), query.sql(), **SETTINGS)
+        return harness.again(harness.snapshot())
 
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, small)

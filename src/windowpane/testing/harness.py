@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -70,23 +71,37 @@ class Harness:
     ) -> None:
         if watermark not in ("data", "manual"):
             raise ConfigError("BAD_CHOICE", f'watermark="{watermark}" is not known', 'valid: "data", "manual"')
-        self._data_driven = watermark == "data"
-        self._clock_us = int(time.time() * 1_000_000) if now is None else _us(now)
+        self._data_driven, self._now = watermark == "data", now
+        settings = QuerySettings(streams, options or {}, transform or {}, tables or {})
+        planned = plan_test_query(sql, settings, eventtime_types)
+        self.plan, self._columns, self._rows_of_tables = planned.plan, planned.columns, planned.tables
+        self._tables = dict(planned.table_columns)
+        self._input, self._streams = self.plan.stages.input.name, list(self.plan.stages.input.streams)
+        self._schema: pa.Schema | None = None
+        self._start()
+
+    def _start(self, snapshot: bytes | None = None) -> None:
+        self._clock_us = int(time.time() * 1_000_000) if self._now is None else _us(self._now)
         self._arrivals = 0
         self._finished = False
         self._entries = EntryMap({})
-        settings = QuerySettings(streams, options or {}, transform or {}, tables or {})
-        planned = plan_test_query(sql, settings, eventtime_types)
-        self.plan, self._columns, self._expressions = planned.plan, planned.columns, Expressions()
-        self._tables = dict(planned.table_columns)
-        for name, table in planned.tables.items():
+        self._expressions = Expressions()
+        for name, table in self._rows_of_tables.items():
             self._expressions.register(name, table)
         stages = self.plan.stages
-        self._input, self._streams = stages.input.name, list(stages.input.streams)
         self._inputs = InputEvaluator(stages.input, self.plan.types, self._expressions)
         self._outputs = OutputEvaluator(stages.result, self.plan.plan_id, self._expressions)
-        schema = self._inputs.schema(self._pushed([], self._streams[0], "0"))
-        self._runner = Runner(build_graph(stages, {self._input: schema}, data_driven=self._data_driven))
+        if self._schema is None:
+            self._schema = self._inputs.schema(self._pushed([], self._streams[0], "0"))
+        self._runner = Runner(build_graph(stages, {self._input: self._schema}, data_driven=self._data_driven))
+        if snapshot is not None:
+            self._load(*unpack_snapshot(snapshot, self.plan.plan_id))
+
+    def again(self, snapshot: bytes | None = None) -> Harness:
+        """The same query from its beginning, or from where `snapshot` was taken. It is not planned again."""
+        other = copy(self)
+        other._start(snapshot)  # noqa: SLF001 — of the same class
+        return other
 
     def push(
         self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None
@@ -163,9 +178,7 @@ class Harness:
     @classmethod
     def restore(cls, data: bytes, sql: str, **arguments: object) -> Harness:
         """A harness that goes on where `snapshot` was taken. The query and arguments must be the same."""
-        harness = cls(sql, **arguments)  # type: ignore[arg-type]  # the arguments of __init__, passed on
-        harness._load(*unpack_snapshot(data, harness.plan.plan_id))
-        return harness
+        return cls(sql, **arguments).again(data)  # type: ignore[arg-type]  # the arguments of __init__, passed on
 
     def _load(self, remembered: Remembered, entries: Mapping[str, bytes]) -> None:
         self._clock_us, self._arrivals = remembered.clock_us, remembered.arrivals

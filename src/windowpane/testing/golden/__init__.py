@@ -75,13 +75,14 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 def check(golden: Golden, modes: Sequence[Mode] = ("as-written",)) -> list[Verdict]:
     """Run a file in these modes and judge it."""
-    return [Verdict(golden.file, mode, tuple(compare(golden, run_golden(golden, mode)))) for mode in modes]
+    runs = zip(modes, run_golden(golden, modes), strict=True)
+    return [Verdict(golden.file, mode, tuple(compare(golden, run))) for mode, run in runs]
 
 
 def complete(path: Path) -> bool:
     """Rewrite a file's expectations to what its query gives; whether anything changed."""
     golden = read_golden(path)
-    text = completed(golden, run_golden(golden))
+    text = completed(golden, *run_golden(golden))
     changed = text.splitlines() != list(golden.lines)
     if changed:
         path.write_text(text, encoding="utf-8")

@@ -50,46 +50,47 @@ class Run:
     steps: list[Got] = field(default_factory=list)
 
 
-def run_golden(golden: Golden, mode: Mode = "as-written") -> Run:
-    """Run a file to its end. Errors are part of what it gave, except those that are bugs of ours."""
+def run_golden(golden: Golden, modes: Sequence[Mode] = ("as-written",)) -> list[Run]:
+    """Run a file to its end in each mode. Errors are part of what it gave, except those that are bugs of ours."""
     try:
-        runner = _Runner(golden, mode)
+        harness = _harness(golden)
     except InternalError:
         raise
     except WindowpaneError as error:
-        return Run(refused=error)
-    return Run(steps=[runner.run(index) for index in range(len(golden.steps))])
+        return [Run(refused=error)] * len(modes)
+    runners = [_Runner(golden, mode, harness.again()) for mode in modes]
+    return [Run(steps=[runner.run(index) for index in range(len(golden.steps))]) for runner in runners]
+
+
+def _harness(golden: Golden) -> Harness:
+    return Harness(
+        golden.sql,
+        streams={name: declared.settings for name, declared in golden.streams.items()},
+        options=golden.options,
+        transform=golden.transform,
+        tables=golden.tables,
+        watermark="manual" if golden.manual else "data",
+        now=golden.now_us,
+    )
 
 
 class _Runner:
-    def __init__(self, golden: Golden, mode: Mode) -> None:
-        self._golden, self._mode = golden, mode
-        self._arguments: dict[str, object] = {
-            "streams": {name: declared.settings for name, declared in golden.streams.items()},
-            "options": golden.options,
-            "transform": golden.transform,
-            "tables": golden.tables,
-            "watermark": "manual" if golden.manual else "data",
-            "now": golden.now_us,
-        }
-        self._harness = Harness(golden.sql, **self._arguments)  # type: ignore[arg-type]  # as its signature names them
+    def __init__(self, golden: Golden, mode: Mode, harness: Harness) -> None:
+        self._golden, self._mode, self._harness = golden, mode, harness
         self._before = b""
         """The state before the step that a `replay` runs once more."""
 
     def run(self, index: int) -> Got:
         steps = self._golden.steps
         if steps[index].verb == "replay":
-            self._harness = self._restored(self._before)
+            self._harness = self._harness.again(self._before)
             return self._perform(steps[index - 1])
         if index + 1 < len(steps) and steps[index + 1].verb == "replay":
             self._before = self._harness.snapshot()
         got = self._perform(steps[index])
         if self._mode == "restarts" or steps[index].verb == "restart":
-            self._harness = self._restored(self._harness.snapshot())
+            self._harness = self._harness.again(self._harness.snapshot())
         return got
-
-    def _restored(self, snapshot: bytes) -> Harness:
-        return Harness.restore(snapshot, self._golden.sql, **self._arguments)
 
     def _perform(self, step: GoldenStep) -> Got:
         got = Got()
