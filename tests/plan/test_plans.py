@@ -21,6 +21,7 @@ from windowpane.plan.physical import (
     PhysicalStreamJoin,
     PhysicalWindow,
 )
+from windowpane.plan.stages import TimeStage
 from windowpane.plan.summary import summarize
 from windowpane.plan.traversal import find, walk
 
@@ -127,6 +128,12 @@ def test_a_rule_that_was_not_applied_says_why(fixture: Fixture) -> None:
     applied = {rule.name for rule in plan.rules}
     refused = "fuse_window_aggregate" if REASONS[fixture.path.stem].startswith("not_fused") else "share_panes"
     assert refused not in applied
+
+
+def test_each_branch_that_reads_a_stream_has_a_part_in_the_watermark() -> None:
+    (twice,) = [fixture for fixture in PLANS if name_of(fixture) == "union_of_one_stream"]
+    (time,) = twice.plan().stages.of(TimeStage)
+    assert time.streams == ("bids", "bids#2")
 
 
 def test_width_is_kept_even_with_fifty_columns() -> None:

@@ -243,7 +243,8 @@ class _Builder:
     def source(self, position: int, ref: StreamRef) -> PlanNode:
         stream = self.context.streams.get(ref.name)
         columns = ref.columns or None
-        source = logical.LogicalSource(ref.name, ref.alias, stream.format if stream else None, columns)
+        reading = 1 + sum(other.name == ref.name for other in self.context.refs()[:position])
+        source = logical.LogicalSource(ref.name, ref.alias, stream.format if stream else None, columns, reading)
         if not self.chains.per_stream:
             return source
         return logical.LogicalEventTime(source, self.timing.mode, self.chains.per_stream[position])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowpane.plan.describe import describe_columns, describe_emit, describe_generator
+from windowpane.plan.describe import describe_emit, describe_generator
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import TimeMode
-from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
+from windowpane.plan.leaves import ResultsNode, SourceNode
+from windowpane.plan.node import Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import SideRoute, describe_output
 from windowpane.plan.result_steps import step_name, step_properties
 from windowpane.sql.query import (
     AggregateCall,
-    Column,
     Emit,
     Expr,
     Generator,
@@ -28,31 +28,13 @@ from windowpane.time import format_duration
 
 
 @dataclass(frozen=True)
-class LogicalSource(PlanNode):
-    """A stream. `columns` is None when only the source knows them."""
-
-    stream: str
-    alias: str
-    format: str | None
-    columns: tuple[Column, ...] | None
-
-    def properties(self) -> Properties:
-        alias = self.alias if self.alias != self.stream else None
-        return shown(stream=self.stream, alias=alias, format=self.format, columns=describe_columns(self.columns))
+class LogicalSource(SourceNode):
+    """A stream."""
 
 
 @dataclass(frozen=True)
-class LogicalResults(PlanNode):
-    """The results of a windowed query, as rows. `query` is that query; it is planned before and put in at the end."""
-
-    columns: tuple[Column, ...]
-    query: PlanNode | None = None
-
-    def children(self) -> tuple[PlanNode, ...]:
-        return () if self.query is None else (self.query,)
-
-    def properties(self) -> Properties:
-        return shown(columns=describe_columns(self.columns))
+class LogicalResults(ResultsNode):
+    """The results of a windowed query, as rows."""
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class _Lowering:
             case logical.LogicalBranch():
                 return self.branch(node)
             case logical.LogicalSource():
-                return physical.PhysicalDataSource(node.stream, node.alias, node.format, node.columns)
+                return physical.PhysicalDataSource(node.stream, node.alias, node.format, node.columns, node.reading)
         raise InternalError("PLAN_SHAPE", f"{node.name} stands where only a source can be")
 
     def branch(self, node: logical.LogicalBranch) -> PlanNode:

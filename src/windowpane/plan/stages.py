@@ -70,7 +70,9 @@ class TimeStage(Stage):
     keys: tuple[Key, ...]
     """The keys of the query's groups, for side rows."""
     streams: tuple[str, ...]
-    """Streams without whose rows the watermark does not move; empty if there is only one."""
+    """Streams without whose rows the watermark does not move; empty if there is only one. One that several branches
+    read is there once for each of them.
+    """
     mode: TimeMode
     ordered: bool
     """Rows are released by (event time, arrival)."""

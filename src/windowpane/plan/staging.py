@@ -232,7 +232,8 @@ class _Staging:
             self.stages.append(self.chain(watermark, project, aliases, keys))
             return project
         stage = self.input(project, aliases)
-        self.stages.extend([stage, _time(watermark, keys, stage.streams)])
+        readings = [node.partitions_of for node in walk(stage.source) if isinstance(node, physical.PhysicalDataSource)]
+        self.stages.extend([stage, _time(watermark, keys, tuple(readings))])
         return project
 
     def chain(

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from windowpane.plan.logical import LogicalProjection, LogicalResults
+from windowpane.plan.leaves import ResultsNode
+from windowpane.plan.logical import LogicalProjection
 from windowpane.plan.node import PlanNode
-from windowpane.plan.physical import PhysicalFinalProject, PhysicalResults
+from windowpane.plan.physical import PhysicalFinalProject
 
 Node = TypeVar("Node", bound=PlanNode)
 
@@ -39,7 +40,7 @@ def over_results(root: PlanNode, below: PlanNode) -> PlanNode:
     result = next(node for node in walk(below) if isinstance(node, (LogicalProjection, PhysicalFinalProject)))
 
     def change(node: PlanNode) -> PlanNode:
-        if isinstance(node, (LogicalResults, PhysicalResults)) and node.query is None:
+        if isinstance(node, ResultsNode) and node.query is None:
             return replace(node, query=result)
         return node
 

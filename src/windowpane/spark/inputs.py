@@ -92,10 +92,7 @@ class InputFrame:
     def _source(self, node: PlanNode) -> DataFrame:
         match node:
             case physical.PhysicalDataSource():
-                opened = self.stream(node.stream)
-                if c.SOURCE_PARTITION in opened.columns or not self.stage.is_union:
-                    return opened
-                return opened.withColumn(c.SOURCE_PARTITION, F.lit(f"{node.stream}/0"))
+                return self._opened(node)
             case physical.PhysicalEventTime():
                 return self._with_time(self._source(node.child), node.steps)
             case physical.PhysicalUnion():
@@ -107,6 +104,16 @@ class InputFrame:
             case physical.PhysicalGenerate():
                 return generated(self._source(node.child), node)
         raise InternalError("PLAN_SHAPE", f"{node.name} stands where only a source can be")
+
+    def _opened(self, node: physical.PhysicalDataSource) -> DataFrame:
+        """A stream; where there are several, with the source partition of each row."""
+        opened, name = self.stream(node.stream), c.SOURCE_PARTITION
+        if not self.stage.is_union:
+            return opened
+        if name not in opened.columns:
+            return opened.withColumn(name, F.lit(node.partition(f"{node.stream}/0")))
+        own = F.substring(F.col(name), len(node.stream) + 1, 2**31 - 1)
+        return opened.withColumn(name, F.concat(F.lit(node.partitions_of), own)) if node.reading > 1 else opened
 
     def _with_time(self, source: DataFrame, steps: tuple[TimeStep, ...]) -> DataFrame:
         """The first step that yields a value wins; a strict step that yields none says why."""

@@ -102,7 +102,7 @@ class InputEvaluator:
         """The rows of FROM for this stream, with internal columns; None where the node does not read it."""
         match node:
             case physical.PhysicalDataSource():
-                return _data(pushed) if node.stream == pushed.stream else None
+                return _data(pushed, node) if node.stream == pushed.stream else None
             case physical.PhysicalUnion():
                 found = [self._source(branch, pushed) for branch in node.branches]
                 return _united([table for table in found if table is not None])
@@ -147,12 +147,12 @@ def _for_kept(times: dict[str, pa.Array], rows: pa.Table) -> dict[str, pa.Array]
     return times | {name: pc.if_else(kept, times[name], none) for name in (c.ERROR, c.DETAIL)}
 
 
-def _data(pushed: Pushed) -> pa.Table:
+def _data(pushed: Pushed, node: physical.PhysicalDataSource) -> pa.Table:
     table, count = pushed.decoded.table, pushed.decoded.table.num_rows
     own = {
         ROW: pa.array(np.arange(count, dtype=np.int64)),
         c.CORRUPT: pa.array(pushed.decoded.problems, pa.string()),
-        c.SOURCE_PARTITION: pa.repeat(pa.scalar(pushed.shard), count),
+        c.SOURCE_PARTITION: pa.repeat(pa.scalar(node.partition(pushed.shard)), count),
         c.SOURCE_TIME: pa.nulls(count, pa.timestamp("us", "UTC")),
         c.EVENT_TIME: pa.repeat(pa.scalar(pushed.clock_us, pa.int64()), count),
     }

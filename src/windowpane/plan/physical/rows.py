@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windowpane.plan.describe import describe_columns, describe_generator, describe_limit
+from windowpane.plan.describe import describe_generator, describe_limit
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.eventtime.timing import LateRule
-from windowpane.plan.node import PlanNode, Properties, UnaryNode, UnionNode, shown
+from windowpane.plan.leaves import ResultsNode, SourceNode
+from windowpane.plan.node import Properties, UnaryNode, UnionNode, shown
 from windowpane.plan.node_fields import ColumnUse, InputColumn, labels
 from windowpane.sql.query import Column, Expr, Generator, Relation, StaticJoin
 from windowpane.time import format_duration
@@ -24,31 +25,13 @@ Deadlines: TypeAlias = Literal["at_once", "watermark", "clock"]
 
 
 @dataclass(frozen=True)
-class PhysicalDataSource(PlanNode):
-    """A stream as Spark reads it. `columns` are those that the plan reads, None when only the source knows them."""
-
-    stream: str
-    alias: str
-    format: str | None
-    columns: tuple[Column, ...] | None
-
-    def properties(self) -> Properties:
-        alias = self.alias if self.alias != self.stream else None
-        return shown(stream=self.stream, alias=alias, format=self.format, columns=describe_columns(self.columns))
+class PhysicalDataSource(SourceNode):
+    """A stream as Spark reads it. `columns` are those that the plan reads."""
 
 
 @dataclass(frozen=True)
-class PhysicalResults(PlanNode):
-    """The results of the window below as rows, computed in the worker that has them. `query`: as of LogicalResults."""
-
-    columns: tuple[Column, ...]
-    query: PlanNode | None = None
-
-    def children(self) -> tuple[PlanNode, ...]:
-        return () if self.query is None else (self.query,)
-
-    def properties(self) -> Properties:
-        return shown(columns=describe_columns(self.columns))
+class PhysicalResults(ResultsNode):
+    """The results of the window below as rows, computed in the worker that has them."""
 
 
 @dataclass(frozen=True)
