@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.lease import StoreLease
-from windowpane.checkpoint.store import unwritable
+from windowpane.checkpoint.store import exchange_by_comparison, unwritable
 
 
 @dataclass
@@ -47,12 +47,7 @@ class MemoryStore:
 
     def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
         with self.lock:
-            if known is None:
-                return self.create(name, data)
-            if self.read(name) != known:
-                return False
-            self.replace(name, data)
-            return True
+            return exchange_by_comparison(self, name, data, known)
 
     def read(self, name: str) -> bytes | None:
         return self.objects.get(self.address(name))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from windowpane.checkpoint.lease import SECONDS, StoreLease
-from windowpane.checkpoint.store import corrupt, unwritable
+from windowpane.checkpoint.store import corrupt, exchange_by_comparison, unwritable
 from windowpane.durable import make_folder, sync_below, sync_folder, tighten_mode, write_file
 
 _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
@@ -73,12 +73,7 @@ class FolderStore:
                 sync_folder(path.parent)
 
     def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
-        if known is None:
-            return self.create(name, data)
-        if self.read(name) != known:
-            return False
-        self.replace(name, data)
-        return True
+        return exchange_by_comparison(self, name, data, known)
 
     def read(self, name: str) -> bytes | None:
         path = self._root / name

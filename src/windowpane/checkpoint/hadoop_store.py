@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import uuid
-from collections.abc import Iterator
-from typing import Self
 
-from windowpane.checkpoint.lease import SECONDS, StoreLease
-from windowpane.checkpoint.store import unreadable, unwritable
+from windowpane.checkpoint.remote_store import RemoteStore
+from windowpane.checkpoint.store import exchange_by_comparison
 from windowpane.remote.hadoop import HadoopAccess, HadoopError, HadoopFiles, hadoop_files
 
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 """Names of unfinished writes."""
 
 
-class HadoopStore:
+class HadoopStore(RemoteStore[HadoopAccess]):
     """A store whose objects are files below the address `root`. They get their names by renaming."""
-
-    def __init__(self, root: str, access: HadoopAccess, lease_seconds: float = SECONDS) -> None:
-        self._root, self._access, self._lease_seconds = root.rstrip("/"), access, lease_seconds
-
-    def address(self, name: str = "") -> str:
-        return f"{self._root}/{name}" if name else self._root
-
-    def spark_path(self, name: str = "") -> str:
-        return self.address(name)
-
-    def below(self, name: str) -> Self:
-        return type(self)(self.address(name), self._access, self._lease_seconds)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._changing(name):
@@ -40,12 +25,7 @@ class HadoopStore:
             self._files.write(self.address(name), self._draft(name), data, durable=durable, replace=True)
 
     def exchange(self, name: str, data: bytes, known: bytes | None) -> bool:
-        if known is None:
-            return self.create(name, data)
-        if self.read(name) != known:
-            return False
-        self.replace(name, data)
-        return True
+        return exchange_by_comparison(self, name, data, known)
 
     def read(self, name: str) -> bytes | None:
         with self._reading(name):
@@ -87,8 +67,9 @@ class HadoopStore:
             for name in filter(_DRAFT.fullmatch, self._files.names(self._root)):
                 self._files.delete(self.address(name), below=False)
 
-    def lease(self, name: str) -> StoreLease:
-        return StoreLease(self, f"{name}.lease", self._lease_seconds)
+    @property
+    def _failures(self) -> tuple[type[Exception], ...]:
+        return (HadoopError, OSError)
 
     @property
     def _files(self) -> HadoopFiles:
@@ -97,17 +78,3 @@ class HadoopStore:
     def _draft(self, name: str) -> str:
         folder, _, last = self.address(name).rpartition("/")
         return f"{folder}/.{last}.{uuid.uuid4().hex}.tmp"
-
-    @contextlib.contextmanager
-    def _changing(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (HadoopError, OSError) as failed:
-            raise unwritable(self.address(name), str(failed)) from failed
-
-    @contextlib.contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (HadoopError, OSError) as failed:
-            raise unreadable(self.address(name), str(failed)) from failed

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
-from windowpane.checkpoint.lease import SECONDS, StoreLease
-from windowpane.checkpoint.store import unreadable, unwritable
+from windowpane.checkpoint.lease import SECONDS
+from windowpane.checkpoint.remote_store import RemoteStore
 from windowpane.remote.access import Access
 from windowpane.remote.objects import client, key_of, obstore_module
 
@@ -19,21 +19,12 @@ _FOLDER = ".folder"
 """The name of an empty object that makes a folder exist. Spark ignores names that begin with a dot."""
 
 
-class ObjectStore:
+class ObjectStore(RemoteStore[Access]):
     """A store whose objects are those below the address `root`."""
 
     def __init__(self, root: str, access: Access, lease_seconds: float = SECONDS) -> None:
-        self._root, self._access, self._lease_seconds = root.rstrip("/"), access, lease_seconds
+        super().__init__(root, access, lease_seconds)
         self._api: Any = obstore_module()
-
-    def address(self, name: str = "") -> str:
-        return f"{self._root}/{name}" if name else self._root
-
-    def spark_path(self, name: str = "") -> str:
-        return self.address(name)
-
-    def below(self, name: str) -> Self:
-        return type(self)(self.address(name), self._access, self._lease_seconds)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._changing(name):
@@ -113,8 +104,9 @@ class ObjectStore:
     def sweep(self) -> None:
         """Unfinished writes are not visible."""
 
-    def lease(self, name: str) -> StoreLease:
-        return StoreLease(self, f"{name}.lease", self._lease_seconds)
+    @property
+    def _failures(self) -> tuple[type[Exception], ...]:
+        return (self._api.exceptions.BaseError, OSError)
 
     @property
     def _client(self) -> Any:
@@ -137,22 +129,3 @@ class ObjectStore:
     def _all_below(self, name: str) -> Iterator[str]:
         for chunk in self._api.list(self._client, self._key(name)):
             yield from (each["path"] for each in chunk)
-
-    @contextlib.contextmanager
-    def _changing(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (self._api.exceptions.BaseError, OSError) as failed:
-            raise unwritable(self.address(name), _reason(failed)) from failed
-
-    @contextlib.contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (self._api.exceptions.BaseError, OSError) as failed:
-            raise unreadable(self.address(name), _reason(failed)) from failed
-
-
-def _reason(failed: Exception) -> str:
-    """The first line of obstore's message, without its debug output."""
-    return str(failed).partition("\n")[0].strip()

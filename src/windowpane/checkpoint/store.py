@@ -144,6 +144,16 @@ class Store(Protocol):
         ...
 
 
+def exchange_by_comparison(store: Store, name: str, data: bytes, known: bytes | None) -> bool:
+    """`Store.exchange` for a place that has no condition for it."""
+    if known is None:
+        return store.create(name, data)
+    if store.read(name) != known:
+        return False
+    store.replace(name, data)
+    return True
+
+
 def corrupt(address: object, reason: object, hint: str = RESTORE) -> StateError:
     """The error for a part of a checkpoint that is there but cannot be used."""
     return StateError("CHECKPOINT_CORRUPT", f"{address} is damaged: {reason}", hint)

@@ -10,20 +10,9 @@ from pydantic import Field, field_validator, model_validator
 
 from windowpane.config.models import spark_texts
 from windowpane.config.settings import Settings, refusal
+from windowpane.config.submit_options import OPTIONS, SubmitOption
 from windowpane.config.values import OptionMap, Text, Texts
 
-_KEYS_OF_SPARK = {
-    "spark.master": "master",
-    "spark.app.name": "app_name",
-    "spark.jars": "jars",
-    "spark.jars.packages": "packages",
-    "spark.jars.excludes": "exclude_packages",
-    "spark.jars.repositories": "repositories",
-    "spark.submit.pyFiles": "py_files",
-    "spark.files": "files",
-    "spark.archives": "archives",
-}
-"""Spark's names of what `[spark]` sets; among `config` they would be overridden."""
 _NEEDED_BY_THE_STATE = {
     "spark.sql.streaming.stateStore.providerClass": ("RocksDBStateStoreProvider", "state lies in RocksDB"),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": (
@@ -32,7 +21,6 @@ _NEEDED_BY_THE_STATE = {
 }  # fmt: skip
 """Properties that only one value is possible for: the end of the value, and why."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_DEPLOY_MODE = "spark.submit.deployMode"
 
 
 class SparkSettings(Settings):
@@ -63,9 +51,10 @@ class SparkSettings(Settings):
     @field_validator("config", mode="after")
     @classmethod
     def _has_a_key_of_its_own(cls, config: dict[str, Any]) -> dict[str, Any]:
-        for name, key in _KEYS_OF_SPARK.items():
-            if name in config:
-                raise refusal("CONFLICTING_KEYS", f"`{name}` has a key of its own here", f"set `{key}` in [spark]")
+        for option in OPTIONS:
+            if option.key and option.property in config:
+                hint = f"set `{option.key}` in [spark]"
+                raise refusal("CONFLICTING_KEYS", f"`{option.property}` has a key of its own here", hint)
         return config
 
     @field_validator("config", mode="after")
@@ -75,11 +64,12 @@ class SparkSettings(Settings):
         for name, (needed, why) in _NEEDED_BY_THE_STATE.items():
             if not texts.get(name, needed).endswith(needed):
                 raise refusal("SPARK_SETTING", f"`{name}` must be {needed}: {why}", "leave it out")
-        if texts.get(_DEPLOY_MODE, "client") != "client":
-            raise refusal(
-                "SPARK_SETTING", f"`{_DEPLOY_MODE}`: windowpane run is the driver, so it cannot start one elsewhere",
-                "submit windowpane with `spark-submit --deploy-mode cluster`",
-            )  # fmt: skip
+        for option in OPTIONS:
+            if option.refused and texts.get(option.property, option.allowed) != option.allowed:
+                raise refusal(
+                    "SPARK_SETTING", f"`{option.property}`: {option.refused}",
+                    "leave it out; `spark-submit --deploy-mode cluster` can start windowpane in the cluster",
+                )  # fmt: skip
         return config
 
     @model_validator(mode="after")
@@ -96,20 +86,12 @@ class SparkSettings(Settings):
 
     def for_submission(self, base: Path) -> dict[str, str]:
         """What `spark-submit` must know before it starts the driver. Paths are relative to `base`."""
-        listed = {
-            "spark.jars": _paths(self.jars, base),
-            "spark.jars.packages": self.packages,
-            "spark.jars.excludes": self.exclude_packages,
-            "spark.jars.repositories": self.repositories,
-            "spark.submit.pyFiles": _paths(self.py_files, base),
-            "spark.files": _paths(self.files, base),
-            "spark.archives": _paths(self.archives, base),
-        }
+        listed = {option.property: self._listed(option, base) for option in OPTIONS if option.is_early}
         return {name: ",".join(values) for name, values in listed.items() if values}
 
-
-def _paths(given: tuple[str, ...], base: Path) -> tuple[str, ...]:
-    return tuple(absolute(path, base) for path in given)
+    def _listed(self, option: SubmitOption, base: Path) -> list[str]:
+        values: tuple[str, ...] = getattr(self, option.key)
+        return [absolute(path, base) for path in values] if option.has_paths else list(values)
 
 
 def absolute(path: str, base: Path) -> str:

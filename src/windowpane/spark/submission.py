@@ -7,19 +7,12 @@ from collections.abc import Mapping
 
 from pyspark import SparkConf, SparkContext
 
+from windowpane.config.submit_options import OPTIONS
 from windowpane.errors import ConfigError
 
 _UNNAMED = "application.py"
 """What Spark calls an application without a name: its file."""
-_OPTIONS = {
-    "spark.jars": "--jars",
-    "spark.jars.packages": "--packages",
-    "spark.jars.excludes": "--exclude-packages",
-    "spark.jars.repositories": "--repositories",
-    "spark.submit.pyFiles": "--py-files",
-    "spark.files": "--files",
-    "spark.archives": "--archives",
-}
+_NAMES = {option.property: option.name for option in OPTIONS}
 
 
 def is_submitted() -> bool:
@@ -43,7 +36,7 @@ def submitted_settings() -> dict[str, str]:
 
 def check_submission(wanted: Mapping[str, str], given: Mapping[str, str], proxy_user: str | None) -> None:
     """Refuse what `[spark]` asks for and `spark-submit` was not told: now it would have no effect."""
-    missing = [_OPTIONS[name] for name in wanted if not _has_all(given.get(name, ""), wanted[name])]
+    missing = [_NAMES[name] for name in wanted if not _has_all(given.get(name, ""), wanted[name])]
     missing += ["--proxy-user"] if proxy_user is not None else []
     if missing:
         raise ConfigError(
