@@ -161,4 +161,4 @@ def in_pieces(patch: pytest.MonkeyPatch, small: int) -> None:
     patch.setattr("windowpane.core.runs.PIECE_ROWS", small + 1)
     patch.setattr("windowpane.core.panes.PIECE_ROWS", small + 1)
     patch.setattr("windowpane.core.operators.window_join.PIECE_ROWS", small + 1)
-    patch.setattr("windowpane.core.joining.CHUNK_PAIRS", small + 1)
+    patch.setattr("windowpane.core.pairing.CHUNK_PAIRS", small + 1)

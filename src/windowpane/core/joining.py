@@ -1,11 +1,11 @@
-"""Joined rows: which rows of both sides are partners, and what a row of the result takes from each of them.
+"""Joined rows: which pairs satisfy the conditions of a join, and what a row of the result takes from each side.
 
 Nothing here is kept over micro-batches. `operators/window_join.py` and `operators/interval_join.py` keep the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,20 +16,14 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.frames import Frame, SideRows
-from windowpane.core.groups import Groups
 from windowpane.core.rows import flags, int64s, select
 from windowpane.core.side import Key
-from windowpane.core.windows.ranges import chunks, expand
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Kind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 Evaluate: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Joined rows with more columns: computed ones, KEEP if a condition was evaluated, ERROR and DETAIL if one can fail."""
-
-CHUNK_PAIRS = 1_000_000
-"""About how many pairs are made at once."""
-_MAX_CODE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -104,17 +98,6 @@ class JoinPlan:
                 joined = joined.append_column(name, joined.column(column))
         return joined
 
-    def order(self, rows: pa.RecordBatch, left: Int64s, right: Int64s, windows: Int64s | None = None) -> Int64s:
-        """Joined rows by window, then by time and arrival of the later row, then of the other one."""
-        rank = np.empty(rows.num_rows, np.int64)
-        rank[np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.EVENT_TIME)))] = np.arange(rows.num_rows)
-        earlier, later = np.minimum(rank[left], rank[right]), np.maximum(rank[left], rank[right])
-        numbers = np.zeros(1, np.int64) if windows is None else np.unique(windows, return_inverse=True)[1]
-        if (int(numbers.max(initial=0)) + 1) * rows.num_rows**2 >= _MAX_CODE:
-            return np.lexsort((earlier, later, np.broadcast_to(numbers, later.shape)))
-        # One number per pair is sorted several times faster than three.
-        return np.argsort((numbers * rows.num_rows + later) * rows.num_rows + earlier)
-
 
 def kept(joined: pa.RecordBatch) -> pa.RecordBatch:
     """Completed rows that WHERE keeps and that could be computed, as results have them."""
@@ -124,29 +107,6 @@ def kept(joined: pa.RecordBatch) -> pa.RecordBatch:
         good &= flags(joined, c.KEEP)
     flagged = [name for name in (c.KEEP, c.ERROR, c.DETAIL) if name in joined.schema.names]
     return select(joined, good).drop_columns(flagged)
-
-
-def partners(cells: Groups, is_right: Bools, comparable: Bools) -> Iterator[tuple[Int64s, Int64s]]:
-    """Positions of left rows, and of the right rows in the same cell, about CHUNK_PAIRS at once."""
-    left, right = np.flatnonzero(~is_right & comparable), np.flatnonzero(is_right & comparable)
-    if not len(left) or not len(right):
-        return
-    of_right = Groups(cells.ids[right], cells.count)
-    by_cell, offsets = right[of_right.order], of_right.offsets
-    low, high = offsets[cells.ids[left]], offsets[cells.ids[left] + 1]
-    some = high > low
-    left, low, high = left[some], low[some], high[some]
-    for begin, end in chunks(high - low, CHUNK_PAIRS):
-        owner, positions = expand(low[begin:end], high[begin:end])
-        yield left[begin:end][owner], by_cell[positions]
-
-
-def have_partners(cells: Groups, is_right: Bools, comparable: Bools) -> Bools:
-    """The same without making pairs: which rows have any."""
-    lefts = np.bincount(cells.ids[~is_right & comparable], minlength=cells.count)
-    rights = np.bincount(cells.ids[is_right & comparable], minlength=cells.count)
-    found: Bools = np.where(is_right, lefts[cells.ids], rights[cells.ids]) > 0
-    return found & comparable
 
 
 def judge(

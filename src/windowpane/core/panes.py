@@ -46,6 +46,9 @@ class Panes:
         """All panes, sorted."""
         return sorted(self._panes)
 
+    def __contains__(self, pane: int) -> bool:
+        return pane in self._panes
+
     def rows(self, panes: Iterable[int]) -> int:
         """How many rows these have at most."""
         return sum(self._panes[pane].rows for pane in panes)

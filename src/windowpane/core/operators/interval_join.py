@@ -13,16 +13,17 @@ from windowpane.core import columns as c
 from windowpane.core import joining, side
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRows
-from windowpane.core.groups import Groups, group_rows
+from windowpane.core.groups import group_rows
 from windowpane.core.hashing import distinct, hash_rows
 from windowpane.core.joining import JoinPlan
+from windowpane.core.noted_rows import NotedRows
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.pairing import Meeting
 from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, plain, select, take
+from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, plain, select
 from windowpane.core.run_content import Content
 from windowpane.core.state import Header, StateEntries
-from windowpane.core.windows.ranges import CellIndex, chunks, expand
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -45,8 +46,8 @@ class Side:
     """What is kept of one side."""
 
     rows: Panes
-    used: Panes
-    """Keys and arrival numbers of rows that have found a partner in a later micro-batch."""
+    used: NotedRows
+    """Rows that have found a partner in a later micro-batch."""
     reach_us: int
     """A row at t is needed until the watermark reaches t + reach_us."""
     width_us: int
@@ -57,16 +58,7 @@ class Side:
 
     def were_used(self, rows: pa.RecordBatch) -> Bools:
         """Which rows have found a partner before."""
-        before = flags(rows, _USED)
-        arrival = int64s(rows, c.ARRIVAL)
-        present = set(self.used.starts())
-        panes = [pane for pane in np.unique(self.panes_of(int64s(rows, c.EVENT_TIME))).tolist() if pane in present]
-        if panes:
-            hashes = self.used.hashes(rows)
-            found = [part for pane in panes if (part := self.used.lookup(pane, hashes)) is not None]
-            if found:
-                before = before | np.isin(arrival, np.concatenate([int64s(part, c.ARRIVAL) for part in found]))
-        return before
+        return flags(rows, _USED) | self.used.known(self.panes_of(int64s(rows, c.EVENT_TIME)), rows)
 
 
 class IntervalJoin(Operator):
@@ -86,7 +78,7 @@ class IntervalJoin(Operator):
         reaches = (self._high_us, -self._low_us)
         self._sides = tuple(
             Side(Panes(Content(joined, names, c.EVENT_TIME), f"{name}."),
-                 Panes(Content(joined, names), f"{name}_used."), reach_us, width_us)
+                 NotedRows(names, f"{name}_used."), reach_us, width_us)
             for name, reach_us in zip(("left", "right"), reaches, strict=True)
         )  # fmt: skip
         self._incoming: list[pa.RecordBatch] = []
@@ -171,58 +163,41 @@ class IntervalJoin(Operator):
         first = used & ~before
         if first.any():
             kept = self._sides[number]
-            noted = select(rows, first).select([*self._join.key_names, c.ARRIVAL])
-            kept.used.append_by(kept.panes_of(int64s(rows, c.EVENT_TIME))[first], noted)
+            kept.used.note(kept.panes_of(int64s(rows, c.EVENT_TIME))[first], select(rows, first))
 
     def _match(
         self, left: pa.RecordBatch, right: pa.RecordBatch, used_left: Bools, used_right: Bools
     ) -> Iterator[Frame]:
         """Pairs of rows of both batches. Marks those that have a partner in `used_left` and `used_right`."""
-        join = self._join
+        join, count = self._join, left.num_rows
         before = used_left.copy()
-        order = np.lexsort((int64s(right, c.ARRIVAL), int64s(right, c.EVENT_TIME)))
-        ordered = take(right, order)
-        rows = joined([left, ordered])
-        for at, others in self._partners(left, ordered, rows):
-            there = others + left.num_rows
+        rows = joined([left, right])
+        meeting, ts = self._meeting(rows, count), int64s(rows, c.EVENT_TIME)
+        for at, others in meeting.partners(ts, (self._low_us, self._high_us)):
             matched, good, frames = joining.judge(
-                join, rows, at, there, clock_us=self.clock_us, watermark_us=self.watermark_us
+                join, rows, at, others, clock_us=self.clock_us, watermark_us=self.watermark_us
             )
             yield from frames
             used_left[at[matched]] = True
-            used_right[order[others[matched]]] = True
+            used_right[others[matched] - count] = True
             if join.kind not in ("semi", "anti"):
-                yield from self._give(rows, at[good], there[good])
+                yield from self._give(rows, at[good], others[good])
         if join.kind == "semi":
-            first = np.flatnonzero(used_left & ~before)
+            lefts = meeting.rows[meeting.rows < count]
+            first = lefts[(used_left & ~before)[lefts]]
             yield from self._give(rows, first, first)
 
-    def _partners(
-        self, left: pa.RecordBatch, right: pa.RecordBatch, rows: pa.RecordBatch
-    ) -> Iterator[tuple[Int64s, Int64s]]:
-        """Positions of left rows and of right rows, which are in order of time, about CHUNK_PAIRS at once."""
-        join = self._join
-        lefts, rights = np.flatnonzero(join.comparable(left)), np.flatnonzero(join.comparable(right))
-        if not len(lefts) or not len(rights):
-            return
-        cells, _ = group_rows([rows.column(name) for name in join.key_names], rows.num_rows)
-        ids = cells.ids[left.num_rows :][rights]
-        index = CellIndex(Groups(ids, cells.count), int64s(right, c.EVENT_TIME)[rights])
-        ts = int64s(left, c.EVENT_TIME)[lefts]
-        low, high = index.ranges(cells.ids[: left.num_rows][lefts], ts + self._low_us, ts + self._high_us)
-        some = high > low
-        lefts, low, high = lefts[some], low[some], high[some]
-        for begin, end in chunks(high - low, joining.CHUNK_PAIRS):
-            owner, positions = expand(low[begin:end], high[begin:end])
-            places = positions if index.order is None else index.order[positions]
-            yield lefts[begin:end][owner], rights[places]
+    def _meeting(self, rows: pa.RecordBatch, lefts: int) -> Meeting:
+        """The first rows are those of the left side."""
+        cells, _ = group_rows([rows.column(name) for name in self._join.key_names], rows.num_rows)
+        order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.EVENT_TIME)))
+        return Meeting(cells, np.arange(rows.num_rows) >= lefts, self._join.comparable(rows), order)
 
     def _give(self, rows: pa.RecordBatch, left: Int64s, right: Int64s) -> Iterator[Frame]:
         """Joined rows of rows at these positions."""
         if not len(left):
             return
-        order = self._join.order(rows, left, right)
-        completed = self._join.completed(self._join.taken(rows, left[order], right[order]))
+        completed = self._join.completed(self._join.taken(rows, left, right))
         yield from joining.refused(completed, self._join, self.clock_us, self.watermark_us)
         batch = joining.kept(completed)
         if batch.num_rows:
@@ -245,7 +220,7 @@ class IntervalJoin(Operator):
                     yield from self._settle_rows(rows, number)
                 if last_us is None or (pane + 1) * kept.width_us - 1 <= last_us:
                     kept.rows.drop(pane)
-                    if pane in kept.used.starts():
+                    if pane in kept.used:
                         kept.used.drop(pane)
 
     def _settle_rows(self, rows: pa.RecordBatch, number: int) -> Iterator[Frame]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core import joining, side
+from windowpane.core import joining, pairing, side
 from windowpane.core.aggregation import Aggregator, empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Emissions, Frame, Partials, Rows, SideRows, WindowRows
 from windowpane.core.groups import group_rows
 from windowpane.core.joining import JoinPlan
+from windowpane.core.noted_rows import NotedRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.pairing import Meeting, Pairs
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import flags, int64s, joined, plain, select
@@ -51,8 +53,8 @@ class WindowJoin(AlignedIntake):
         super().__init__(plan)
         self._join = join
         names = tuple(join.key_names)
-        self._rows, self._used = Panes(Content(joined, names)), Panes(Content(joined, names), _USED)
-        """Rows by pane; and keys and arrival numbers of those that an earlier window of theirs has used."""
+        self._rows, self._used = Panes(Content(joined, names)), NotedRows(names, _USED)
+        """Rows by pane; and those that an earlier window of theirs has used."""
         self._closed_us: int | None = None
         self._held = 0
 
@@ -64,9 +66,11 @@ class WindowJoin(AlignedIntake):
         rows, frames = self.without_unplaced(frame.batch)
         if rows.num_rows:
             self._held += rows.num_rows
-            panes = self._windows.pane_start(self._windows.pane_number(int64s(rows, c.EVENT_TIME)))
-            self._rows.append_by(panes, plain(rows))
+            self._rows.append_by(self._panes_of(rows), plain(rows))
         return frames
+
+    def _panes_of(self, rows: pa.RecordBatch) -> Int64s:
+        return self._windows.pane_start(self._windows.pane_number(int64s(rows, c.EVENT_TIME)))
 
     def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
         if self.watermark_us is not None:
@@ -120,41 +124,49 @@ class WindowJoin(AlignedIntake):
 
     def _join_windows(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s, used: Bools) -> Iterator[Frame]:
         """`at`, `windows`: each place of a row in a window. Marks the rows that are used."""
-        join, is_right = self._join, flags(rows, c.RIGHT)[at]
-        comparable = join.comparable(rows)[at]
-        cells, _ = group_rows([pa.array(windows), *(rows.column(name).take(pa.array(at)) for name in join.key_names)],
-                              len(at))  # fmt: skip
-        gathered = list[tuple[Int64s, Int64s, Int64s]]()
+        join, meeting = self._join, self._meeting(rows, at, windows)
+        is_right = meeting.is_right
+        gathered: list[Pairs] = []
         if join.kind in ("semi", "anti") and not join.conditions:
-            found = joining.have_partners(cells, is_right, comparable)
+            found = meeting.have_partners()
         else:
             found = np.zeros(len(at), bool)
-            for left, right in joining.partners(cells, is_right, comparable):
+            for left, right in meeting.partners():
                 matched, good, frames = joining.judge(
                     join, rows, at[left], at[right], clock_us=self.clock_us, watermark_us=self.watermark_us
                 )
                 yield from frames
                 found[left[matched]] = found[right[matched]] = True
                 if join.kind not in ("semi", "anti"):
-                    gathered.append((at[left[good]], at[right[good]], windows[left[good]]))
-                if sum(len(each[0]) for each in gathered) >= joining.CHUNK_PAIRS:
-                    yield from self._give(rows, gathered)
+                    gathered.append((left[good], right[good]))
+                if sum(len(each[0]) for each in gathered) >= pairing.CHUNK_PAIRS:
+                    yield from self._give(rows, at, windows, _together(gathered))
                     gathered = []
         alone = ~found & np.where(is_right, join.preserved[1], join.preserved[0] or join.kind == "anti")
         single = found & ~is_right if join.kind == "semi" else alone
-        yield from self._give(rows, [*gathered, (at[single], at[single], windows[single])])
+        pairs = _together(gathered)
+        yield from self._give(rows, at, windows, meeting.with_single(pairs, single) if single.any() else pairs)
         in_result = alone | (found & is_right) if join.kind == "anti" else alone | found
         used[at[in_result]] = True
 
-    def _give(self, rows: pa.RecordBatch, places: Sequence[tuple[Int64s, Int64s, Int64s]]) -> Iterator[Frame]:
-        """Joined rows of rows at these positions, in these windows."""
-        left, right, windows = (np.concatenate(each) for each in zip(*places, strict=True))
+    def _meeting(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s) -> Meeting:
+        """The places by window, then by time and arrival, if the order of joined rows matters."""
+        join, order = self._join, np.arange(len(at))
+        if join.in_order:
+            order = np.lexsort((int64s(rows, c.ARRIVAL)[at], int64s(rows, c.EVENT_TIME)[at]))
+            if self.plan.spec.overlapping():
+                _, numbers = np.unique(windows, return_inverse=True)
+                order = order[np.argsort(numbers[order], kind="stable")]
+        keys = [rows.column(name).take(pa.array(at)) for name in join.key_names]
+        cells, _ = group_rows([pa.array(windows), *keys], len(at))
+        return Meeting(cells, flags(rows, c.RIGHT)[at], join.comparable(rows)[at], order)
+
+    def _give(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s, pairs: Pairs) -> Iterator[Frame]:
+        """Joined rows of pairs of places."""
+        left, right = pairs
         if not len(left):
             return
-        if self._join.in_order:
-            order = self._join.order(rows, left, right, windows)
-            left, right, windows = left[order], right[order], windows[order]
-        completed = self._windowed(rows, left, right, windows)
+        completed = self._windowed(rows, at[left], at[right], windows[left])
         yield from joining.refused(completed, self._join, self.clock_us, self.watermark_us)
         batch = joining.kept(completed)
         if batch.num_rows:
@@ -169,15 +181,11 @@ class WindowJoin(AlignedIntake):
 
     def _recall(self, rows: pa.RecordBatch, used: Bools, final: Bools) -> None:
         """Rows that earlier windows have used are used; those that are now, and have a later window, are noted."""
-        arrival = int64s(rows, c.ARRIVAL)
-        panes = self._windows.pane_start(self._windows.pane_number(int64s(rows, c.EVENT_TIME)))
-        hashes = self._used.hashes(rows)
-        noted = [self._used.lookup(pane, hashes) for pane in np.unique(panes).tolist() if pane in self._used.starts()]
-        known = [int64s(part, c.ARRIVAL) for part in noted if part is not None]
-        before = np.isin(arrival, np.concatenate(known)) if known else np.zeros(len(arrival), bool)
+        panes = self._panes_of(rows)
+        before = self._used.known(panes, rows)
         fresh = used & ~before & ~final
         if fresh.any():
-            self._used.append_by(panes[fresh], select(rows, fresh).select([*self._join.key_names, c.ARRIVAL]))
+            self._used.note(panes[fresh], select(rows, fresh))
         used |= before
 
     def _settle(self, rows: pa.RecordBatch, used: Bools) -> Iterator[Frame]:
@@ -260,6 +268,11 @@ class JoinedRows(Operator):
 
     def on_rows(self, frame: Rows) -> list[Frame]:
         return [Emissions(_final(frame.batch))]
+
+
+def _together(pairs: list[Pairs]) -> Pairs:
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *(each[0] for each in pairs)]), np.concatenate([none, *(each[1] for each in pairs)])
 
 
 def _final(rows: pa.RecordBatch) -> pa.RecordBatch:
