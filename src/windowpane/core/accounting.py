@@ -13,7 +13,8 @@ from windowpane.outcomes import OUTCOMES
 class Accounting:
     """Row counts of one micro-batch: rows in, rows by outcome, and `buffered`, the undecided rows held after it.
 
-    read + made = in: `made` are the further rows that explode has made of the rows read.
+    read + made = in: `made` are the further rows that explode, grouping sets or a join with a static table have made of
+    the rows read.
     """
 
     made: int = 0

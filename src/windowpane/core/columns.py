@@ -23,7 +23,13 @@ ERROR = "_error"
 DETAIL = "_detail"
 """string: what exactly went wrong, for error rows."""
 MADE = "_made"
-"""bool: the row is a further row that explode has made of a source row. There only if the query explodes."""
+"""bool: the row is a further row that explode, or a join with a static table, has made of a source row. There only if
+the query has one of these.
+"""
+ORIGIN = "_origin"
+"""A number that rows have in common that a join with static tables has made of one row, and rows beside them have not.
+These rows follow each other. `evaluation.made_rows` makes MADE of it, before operators take the rows.
+"""
 EVENT = "_event"
 """The original event, for side output."""
 CORRUPT = "_corrupt_record"

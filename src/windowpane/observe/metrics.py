@@ -70,7 +70,7 @@ def _of_sinks(what: str) -> Callable[[Document], Samples]:
 FIGURES = (
     Figure("rows_read", "Rows read from the sources.", _one(lambda d: d["totals"]["in"] - d["totals"].get("made", 0)),
            counts=True),
-    Figure("rows_made", "Further rows that explode has made of the rows read.",
+    Figure("rows_made", "Further rows that explode and the like have made of the rows read.",
            _one(lambda d: d["totals"].get("made", 0)), counts=True),
     Figure(
         "rows", f"Rows by where they ended: {', '.join(outcome.name for outcome in OUTCOMES)}.",

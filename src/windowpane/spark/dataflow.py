@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowpane.core import columns as c
+from windowpane.core.aggregation import empty_batch
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import PlanError
+from windowpane.evaluation.made_rows import MadeRows
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import ColumnarScan
@@ -92,7 +94,8 @@ def build_dataflow(
             spark, plan.stages.input, plan.types, stream=sources.stream, table=sources.table, clock=not feedback
         ).build()
         crossing = to_arrow_schema(rows.schema, timezone="UTC")
-    sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
+    sent = MadeRows().marked(empty_batch(crossing)).schema
+    sent = pa.schema([field for field in sent if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
     stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback, spread=spread)
     if scan is None and not stages.ordered:
         rows = rows.drop(*c.FILE_COLUMNS)

@@ -18,6 +18,7 @@ from windowpane.core.operators.intake import Intake
 from windowpane.core.rows import in_chunks
 from windowpane.core.side import DECODE
 from windowpane.core.wire import StageMessage
+from windowpane.evaluation.made_rows import MadeRows
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.original_events import with_events
 from windowpane.scan.scan import Scan, Scanned
@@ -89,11 +90,13 @@ class _Fold:
         self.portions: list[Portion] = []
         self._sources: Counter[str] = Counter()
         self._reinjected = 0
+        self._made = MadeRows()
         self.spent: Counter[str] = Counter()
 
     def add(self, chunk: Scanned) -> None:
         """Fold rows."""
-        batch, source, place = chunk.rows, chunk.source, chunk.place if self._stages.ordered else NOWHERE
+        batch, source = self._made.marked(chunk.rows), chunk.source
+        place = chunk.place if self._stages.ordered else NOWHERE
         if not self.portions or self.portions[-1].place != place:
             self.portions.append(Portion(place))
         if self.clock_us is None:

@@ -27,7 +27,7 @@ from windowpane.spark.generated_rows import generated
 from windowpane.spark.static_joins import BRANCH_ERROR, JOIN_DETAIL, JOIN_ERROR, KEEP, JoinedTable
 
 _TIME_DETAIL, _BRANCH_DETAIL = "_ts_detail", "_branch_detail"
-_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, c.MADE, *c.FILE_COLUMNS)
+_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, c.EVENT, c.TIME_SOURCE, c.REINJECTIONS, c.MADE, c.ORIGIN, *c.FILE_COLUMNS)
 _HIDDEN = (
     c.EVENT_TIME, physical.TIME_ERROR, _TIME_DETAIL, c.CORRUPT, KEEP, JOIN_ERROR, JOIN_DETAIL, SOURCE_TIME, *_CARRIED,
 )  # fmt: skip
@@ -165,7 +165,11 @@ class InputFrame:
         return whole
 
     def _joined(self, source: DataFrame, node: physical.PhysicalStaticJoin) -> DataFrame:
-        return JoinedTable(self.spark, node.relation, node.join).to(source, self.table(node.join.table))
+        joined = JoinedTable(self.spark, node.relation, node.join)
+        if joined.makes_rows and c.ORIGIN not in source.columns:
+            # Spark refuses monotonically_increasing_id here. Rows beside each other must differ, and no others.
+            source = source.withColumn(c.ORIGIN, F.rand())
+        return joined.to(source, self.table(node.join.table))
 
 
 def _with_elements(source: DataFrame) -> str:

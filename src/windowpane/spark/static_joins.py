@@ -110,6 +110,11 @@ class JoinedTable:
         ]
 
     @property
+    def makes_rows(self) -> bool:
+        """Whether a row may become several. They follow each other: the stream is the side that Spark goes through."""
+        return not self._is_one_sided
+
+    @property
     def _is_one_sided(self) -> bool:
         """A semi or anti join."""
         return self.join.text.startswith(("LEFT SEMI", "LEFT ANTI", "SEMI", "ANTI"))

@@ -16,6 +16,7 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.errors import InternalError
 from windowpane.evaluation.event_times import EventTimes, whole_column
 from windowpane.evaluation.generated_rows import GeneratedRows
+from windowpane.evaluation.made_rows import MadeRows
 from windowpane.plan import physical
 from windowpane.plan.eventtime.harness_times import harness_times
 from windowpane.plan.eventtime.steps import TimeStep
@@ -28,7 +29,7 @@ from windowpane.testing.decode import Decoded
 from windowpane.testing.expressions import ROW, Expressions, compiler
 from windowpane.testing.joins import TableJoin
 
-_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, ROW, c.CORRUPT, c.MADE)
+_CARRIED = (c.UNMATCHED, c.SOURCE_PARTITION, ROW, c.CORRUPT, c.MADE, c.ORIGIN)
 _WHERE, _ELEMENTS = "_branch_where", "_elements"
 _Above: TypeAlias = (
     physical.PhysicalEventTime | physical.PhysicalBranch | physical.PhysicalStaticJoin | physical.PhysicalGenerate
@@ -67,7 +68,8 @@ class InputEvaluator:
         columns |= self._core_columns(pushed, found)
         columns |= {name: columns[column] for name, column in self._stage.aliases}
         table = pa.table(columns)
-        return table.combine_chunks().to_batches()[0] if table.num_rows else empty_batch(table.schema)
+        whole = table.combine_chunks().to_batches()[0] if table.num_rows else empty_batch(table.schema)
+        return MadeRows().marked(whole)
 
     def schema(self, pushed: Pushed) -> pa.Schema:
         """Types of the columns that cross, from an empty micro-batch."""
@@ -113,6 +115,8 @@ class InputEvaluator:
 
     def _over(self, node: _Above, rows: pa.Table, pushed: Pushed) -> pa.Table:
         if isinstance(node, physical.PhysicalStaticJoin):
+            if c.ORIGIN not in rows.column_names:
+                rows = rows.append_column(c.ORIGIN, pa.array(np.arange(rows.num_rows)))
             return TableJoin(node.relation, node.join, self._expressions, c.KEEP).apply(rows)
         if isinstance(node, physical.PhysicalGenerate):
             return self._generated(node.generator, rows, pushed)
