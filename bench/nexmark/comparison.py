@@ -17,7 +17,7 @@ from bench.nexmark.engine import FEWEST_BATCHES, Engine, Rate
 from bench.nexmark.engine_registry import limit
 from bench.nexmark.processes import EngineError
 from bench.nexmark.progress import Progress
-from bench.nexmark.queries import Query
+from bench.nexmark.query import Query
 from bench.nexmark.result_check import Mismatch, compare
 from bench.nexmark.topics import TopicError, broker, fill
 from scripts.servers import Kafka
@@ -117,6 +117,7 @@ def _data(
     data = write_dataset(
         folder, query.streams, query.shape, rows[0], file_rows=rows[1], flush=flush,
         file_format="json" if in_kafka else sizes.format, for_readers=for_readers and not in_kafka,
+        with_tables=query.tables,
     )  # fmt: skip
     if not in_kafka or isinstance(server, str):
         return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
@@ -13,7 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bench.nexmark.generator import BEGIN_MS, Shape, Stream, chunk, flush_row, flush_time_us
+from bench.nexmark.generator import (
+    BEGIN_MS,
+    SHARES,
+    Shape,
+    Stream,
+    Table,
+    chunk,
+    flush_row,
+    flush_time_us,
+    static_table,
+)
 from bench.nexmark.topics import Topic
 
 Format: TypeAlias = Literal["parquet", "json"]
@@ -35,12 +45,16 @@ class Dataset:
 
     Flink takes the files of a folder in no order, and drops what is late then; one file is read from start to end.
     """
+    tables: dict[Table, Path] = field(default_factory=dict)
+    """Folders of static tables, in parquet."""
     topic: Topic | None = None
     """The same rows in Kafka, for queries that read them there."""
 
 
-RATES: dict[Stream, float] = {"bids": 1.0, "persons": 0.25, "auctions": 0.75, "offers": 0.5, "asks": 0.5}
-"""Rows of each stream beside `Shape.per_second`. Streams that are read together have as many as bids alone."""
+def rates(streams: Sequence[Stream]) -> dict[Stream, float]:
+    """The share of each stream in the rows of those that are read together."""
+    whole = sum(SHARES[stream] for stream in streams)
+    return {stream: SHARES[stream] / whole for stream in streams}
 
 
 def write_dataset(
@@ -53,19 +67,27 @@ def write_dataset(
     flush: bool = False,
     file_format: Format = "parquet",
     for_readers: bool = False,
+    with_tables: Sequence[Table] = (),
 ) -> Dataset:
     """`rows` in all, cut into whole files. With `flush` each stream ends with a file of one row that completes all."""
     files = max(1, rows // file_rows)
     folders: dict[Stream, Path] = {stream: folder / stream for stream in streams}
     reader_folders: dict[Stream, Path] = {stream: folder / f"{stream}-readers" for stream in streams if for_readers}
-    for stream in streams:
+    for stream, share in rates(streams).items():
         with _Readers(reader_folders.get(stream), file_format) as readers:
             folders[stream].mkdir(parents=True)
-            for number, table in enumerate(tables(stream, shape, files, file_rows, flush=flush)):
+            for number, table in enumerate(tables(stream, share, shape, files, file_rows, flush=flush)):
                 _write(table, folders[stream] / f"{number:06}.{file_format}", number, file_format)
                 readers.write(table, number)
     flush_us = flush_time_us(files * file_rows, shape) if flush else None
-    return Dataset(folders, files * file_rows, file_rows, files, flush_us, file_format, reader_folders)
+    static = {table: _write_table(table, folder / table) for table in with_tables}
+    return Dataset(folders, files * file_rows, file_rows, files, flush_us, file_format, reader_folders, static)
+
+
+def _write_table(table: Table, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    pq.write_table(static_table(table), folder / "rows.parquet")
+    return folder
 
 
 def first_files(data: Dataset, share: float, folder: Path) -> Dataset:
@@ -82,10 +104,12 @@ def first_files(data: Dataset, share: float, folder: Path) -> Dataset:
     return replace(data, folders=folders, rows=count * data.file_rows, files=count)
 
 
-def tables(stream: Stream, shape: Shape, files: int, file_rows: int, *, flush: bool) -> Iterator[pa.Table]:
-    """What the files of a stream hold, one after the other."""
-    mine = replace(shape, per_second=max(1, int(shape.per_second * RATES[stream])))
-    count = int(file_rows * RATES[stream])
+def tables(
+    stream: Stream, share: float, shape: Shape, files: int, file_rows: int, *, flush: bool
+) -> Iterator[pa.Table]:
+    """What the files of a stream hold, one after the other. `share`: of `Shape.per_second` and `file_rows`."""
+    mine = replace(shape, per_second=max(1, round(shape.per_second * share)))
+    count = round(file_rows * share)
     for number in range(files):
         yield chunk(stream, mine, number * count, count)
     if flush:

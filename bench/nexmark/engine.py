@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.nexmark.datasets import Dataset
-from bench.nexmark.queries import Query
+from bench.nexmark.query import Query
 
 MEMORY = "6g"
 """The heap of every engine's JVM. What the whole engine held, Python workers included, is measured."""

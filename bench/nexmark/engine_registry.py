@@ -9,7 +9,7 @@ from bench.nexmark.datasets import Dataset
 from bench.nexmark.engine import Engine
 from bench.nexmark.on_flink import Flink
 from bench.nexmark.on_spark import Spark, Windowpane
-from bench.nexmark.queries import Query
+from bench.nexmark.query import Query
 from bench.nexmark.result_check import connect
 
 ENGINES: dict[str, type[Engine]] = {"windowpane": Windowpane, "spark": Spark, "flink": Flink}
@@ -17,7 +17,7 @@ ENGINES: dict[str, type[Engine]] = {"windowpane": Windowpane, "spark": Spark, "f
 
 def limit(query: Query, data: Dataset, repeats: int = 3) -> float:
     """Rows per second of one batch query in DuckDB over the same files, its results fetched, two threads."""
-    database, samples = connect(data.folders, data.format), []
+    database, samples = connect(data.folders, data.format, data.tables), []
     for _ in range(repeats + 1):
         began = time.perf_counter()
         database.sql(query.duckdb).to_arrow_table()

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.nexmark.datasets import Dataset
-from bench.nexmark.generator import COLUMNS, FLUSH_KEY, IN_TOPIC, Stream
-from bench.nexmark.queries import Query
+from bench.nexmark.generator import COLUMNS, FLUSH_KEY, IN_TOPIC, TABLE_COLUMNS, Stream
+from bench.nexmark.query import DECIMALS, TEXTS, TIMES, Query
 from bench.nexmark.topics import CONSUMER, PARTITIONS, Topic
 
 SETTINGS = {
@@ -27,7 +27,9 @@ SETTINGS = {
 }
 """What Flink's tuning guide and its own Nexmark setup advise; docs/benchmarks.md says why each."""
 
-_TYPES = {"name": "STRING", "window_start": "TIMESTAMP(3)", "window_end": "TIMESTAMP(3)"}
+_TYPES = (
+    dict.fromkeys(TEXTS, "STRING") | dict.fromkeys(TIMES, "TIMESTAMP(3)") | dict.fromkeys(DECIMALS, "DECIMAL(23, 3)")
+)
 
 
 def sources(query: Query, data: Dataset) -> list[str]:
@@ -39,6 +41,12 @@ def sources(query: Query, data: Dataset) -> list[str]:
         statements += [
             f"DROP TABLE IF EXISTS {stream}",
             f"CREATE TABLE {stream} ({columns}, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ({options})",
+        ]
+    for table, folder in data.tables.items():
+        options = _given({"connector": "filesystem", "path": folder, "format": "parquet"})
+        statements += [
+            f"DROP TABLE IF EXISTS {table}",
+            f"CREATE TABLE {table} ({TABLE_COLUMNS[table]}) WITH ({options})",
         ]
     return statements
 

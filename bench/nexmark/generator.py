@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Stream: TypeAlias = Literal["bids", "persons", "auctions", "offers", "asks"]
+Table: TypeAlias = Literal["side_input"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 BEGIN_MS = 1_700_000_000_000
@@ -23,11 +24,17 @@ TIME = pa.timestamp("us", "UTC")
 COLUMNS: dict[Stream, str] = {
     "bids": "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, ts TIMESTAMP",
     "persons": "id BIGINT, name STRING, city STRING, ts TIMESTAMP",
-    "auctions": "id BIGINT, item STRING, seller BIGINT, category BIGINT, initial_bid BIGINT, ts TIMESTAMP",
+    "auctions": "id BIGINT, item STRING, seller BIGINT, category BIGINT, initial_bid BIGINT, ts TIMESTAMP, "
+    "expires TIMESTAMP",
     "offers": "item BIGINT, price BIGINT, ts TIMESTAMP",
     "asks": "item BIGINT, price BIGINT, ts TIMESTAMP",
 }
 """As Spark's DDL."""
+TABLE_COLUMNS: dict[Table, str] = {"side_input": "id BIGINT, label STRING"}
+SHARES: dict[Stream, int] = {"persons": 1, "auctions": 3, "bids": 46, "offers": 25, "asks": 25}
+"""Of 50 events, as Nexmark has them; offers and asks are as many."""
+LONGEST_MS = 10_000
+"""Auctions expire at most this long after they open."""
 IN_TOPIC = "auction BIGINT, price BIGINT, ts TIMESTAMP"
 """Of the bids in a topic, the columns that are declared: those that the query uses."""
 
@@ -56,6 +63,8 @@ class Shape:
     """Late rows are behind by up to this much more."""
     skew: float = 0.0
     """Zipf's exponent: 0 gives every key the same share, 1 gives the first of 1,000 keys an eighth of all rows."""
+    on_new_auctions: bool = False
+    """Bids are for the last `keys` auctions of that stream, and not always for the same ones; sellers stay."""
     seed: int = 7
 
 
@@ -64,14 +73,25 @@ def chunk(stream: Stream, shape: Shape, first: int, count: int) -> pa.Table:
     random = np.random.default_rng([shape.seed, _SEEDS[stream], first])
     time_ms = _times_ms(random, shape, first, count)
     if stream == "bids":
-        columns = _bids(random, shape, count)
+        columns = _bids(random, shape, first, count)
     elif stream in ("offers", "asks"):
         columns = {"item": _skewed(random, shape, count), "price": _prices(random, count)}
     elif stream == "persons":
         columns = _persons(random, np.arange(first, first + count))
     else:
         columns = _auctions(random, shape, np.arange(first, first + count))
-    return pa.table({**columns, "ts": _timestamps(time_ms)})
+    rows = pa.table({**columns, "ts": _timestamps(time_ms)})
+    if stream == "auctions":
+        expires_ms = time_ms + random.integers(1_000, LONGEST_MS + 1, count)
+        rows = rows.append_column("expires", _timestamps(expires_ms))
+    return rows
+
+
+def static_table(table: Table) -> pa.Table:
+    """A label for each id; every tenth id has none."""
+    assert table == "side_input"
+    ids = np.array([number for number in range(10_000) if number % 10])
+    return pa.table({"id": ids, "label": [f"label-{number}" for number in ids]})
 
 
 def flush_row(stream: Stream, after_rows: int, shape: Shape) -> pa.Table:
@@ -120,9 +140,13 @@ def _picked(random: np.random.Generator, words: npt.NDArray[np.str_], count: int
     return pa.DictionaryArray.from_arrays(indices, pa.array(words)).cast(pa.string())
 
 
-def _bids(random: np.random.Generator, shape: Shape, count: int) -> dict[str, object]:
+def _bids(random: np.random.Generator, shape: Shape, first: int, count: int) -> dict[str, object]:
+    auctions = _skewed(random, shape, count)
+    if shape.on_new_auctions:
+        opened = np.arange(first, first + count) * SHARES["auctions"] // SHARES["bids"]
+        auctions = np.maximum(opened - auctions, 0)
     return {
-        "auction": _skewed(random, shape, count),
+        "auction": auctions,
         "bidder": _skewed(random, shape, count),
         "price": _prices(random, count),
         "channel": _picked(random, _CHANNELS, count),
@@ -135,11 +159,16 @@ def _persons(random: np.random.Generator, ids: Ints) -> dict[str, object]:
 
 
 def _auctions(random: np.random.Generator, shape: Shape, ids: Ints) -> dict[str, object]:
-    """Three auctions for each person; sellers are among the last `keys` who have registered."""
     return {
         "id": ids,
         "item": _picked(random, _URLS, len(ids)),
-        "seller": np.maximum(ids // 3 - random.integers(0, shape.keys, len(ids)), 0),
+        "seller": _sellers(random, shape, ids),
         "category": random.integers(10, 15, len(ids)),
         "initial_bid": _prices(random, len(ids)),
     }
+
+
+def _sellers(random: np.random.Generator, shape: Shape, ids: Ints) -> Ints:
+    """Three auctions for each person; sellers are among the last `keys` who have registered, or always the same."""
+    sellers = random.integers(0, shape.keys, len(ids))
+    return sellers if shape.on_new_auctions else np.maximum(ids // 3 - sellers, 0)

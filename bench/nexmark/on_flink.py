@@ -13,7 +13,7 @@ from bench.nexmark import flink_tables
 from bench.nexmark.datasets import READERS, Dataset, write_dataset
 from bench.nexmark.engine import MEMORY, PATIENCE_S, Engine, Rate
 from bench.nexmark.processes import ROOT, EngineError, Usage, execute
-from bench.nexmark.queries import Query
+from bench.nexmark.query import Query
 
 PART = 0.25
 """The share of the rows that the shorter of the two runs has."""
@@ -82,7 +82,14 @@ def _first(query: Query, data: Dataset, share: float, folder: Path) -> Dataset:
     if data.topic is not None:
         return replace(data, rows=rows)
     return write_dataset(
-        folder, query.streams, query.shape, rows, file_rows=rows // READERS, file_format=data.format, for_readers=True
+        folder,
+        query.streams,
+        query.shape,
+        rows,
+        file_rows=rows // READERS,
+        file_format=data.format,
+        for_readers=True,
+        with_tables=query.tables,
     )
 
 

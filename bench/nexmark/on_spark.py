@@ -11,7 +11,7 @@ from typing import Any
 from bench.nexmark.datasets import Dataset, first_files
 from bench.nexmark.engine import MEMORY, PATIENCE_S, Engine, Rate, batch_sizes
 from bench.nexmark.processes import EngineError, Usage, execute
-from bench.nexmark.queries import Query
+from bench.nexmark.query import Query
 from bench.nexmark.spark_queries import CANNOT
 from scripts.servers import connector_jars
 
@@ -65,6 +65,7 @@ def _run(query: Query, data: Dataset, batch_rows: int, out: Path | None) -> dict
     return {
         "query": query.name,
         "folders": {stream: str(folder) for stream, folder in data.folders.items()},
+        "tables": {table: str(folder) for table, folder in data.tables.items()},
         "format": data.format,
         "file_rows": data.file_rows,
         "rows": data.rows,

@@ -5,46 +5,12 @@ All spellings of a query give the same columns, `window_end` among them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
-from bench.nexmark.generator import Shape, Stream
+from bench.nexmark.auction_queries import AUCTION_QUERIES
+from bench.nexmark.generator import Shape
+from bench.nexmark.query import Query
 from bench.nexmark.windows import BOUNDS, CALLS, Window, duckdb_panes
-
-Source: TypeAlias = Literal["files", "kafka"]
-
-
-@dataclass(frozen=True)
-class Query:
-    """`share`: of the rows asked for: less where a peer is so slow that all of them would take an hour, more where all
-    are so fast that the largest batches are soon through.
-    """
-
-    name: str
-    title: str
-    windowpane: str
-    flink: str
-    duckdb: str
-    columns: tuple[str, ...]
-    shape: Shape = field(default_factory=Shape)
-    streams: tuple[Stream, ...] = ("bids",)
-    share: float = 1.0
-    over_spark: float | None = None
-    """The ratio to reach."""
-    over_flink: float | None = None
-    window: Window | None = None
-    """Of the plain aggregations, which Spark's spelling is made from."""
-    source: Source = "files"
-    clocked_s: int = 0
-    """Windows of so many seconds of processing time. What comes out depends on the clock: its sums are compared."""
-    spark_batch_rows: int | None = None
-    """The largest batch that is tried on Spark, where larger ones cannot be best and take minutes."""
-    shares: Mapping[str, float] = field(default_factory=dict)
-    """By engine, of the query's rows: the first ones, where it takes minutes for all and gains nothing by more."""
-
-    def share_of(self, engine: str) -> float:
-        return self.shares.get(engine, 1.0)
 
 
 def plain(
@@ -214,5 +180,6 @@ QUERIES: dict[str, Query] = {
         plain("q11", "q11 user sessions: 10 s, 1 k bidders", Window("session", 10, key="bidder"), _QUIET, share=0.3),
         _PROCESSING_TIME,
         _SLIDING,
+        *AUCTION_QUERIES,
     )
 }

@@ -5,15 +5,16 @@ Of windows in processing time, which no two runs have alike, what must hold of a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
 
 from bench.nexmark.datasets import Dataset
-from bench.nexmark.generator import COLUMNS, FLUSH_KEY, Stream
-from bench.nexmark.queries import Query
+from bench.nexmark.generator import COLUMNS, FLUSH_KEY, Stream, Table
+from bench.nexmark.query import DECIMALS, TEXTS, TIMES, Query
 
-TYPES = {"name": "VARCHAR", "window_start": "TIMESTAMP", "window_end": "TIMESTAMP"}
+TYPES = dict.fromkeys(TEXTS, "VARCHAR") | dict.fromkeys(TIMES, "TIMESTAMP") | dict.fromkeys(DECIMALS, "DECIMAL(23, 3)")
 SLACK_US = 1_800_000_000
 """Windows of the flushing row, an hour after the others, are left out: not every engine has closed them."""
 
@@ -22,11 +23,15 @@ class Mismatch(Exception):  # noqa: N818  # what it is called in a report
     """An engine's rows are not the expected ones."""
 
 
-def connect(streams: dict[Stream, Path], file_format: str = "parquet") -> duckdb.DuckDBPyConnection:
-    """Two threads, the streams as views."""
+def connect(
+    streams: dict[Stream, Path], file_format: str = "parquet", static: Mapping[Table, Path] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Two threads, streams and static tables as views."""
     database = duckdb.connect(config={"threads": 2})
     for stream, folder in streams.items():
         database.execute(f"CREATE VIEW {stream} AS SELECT * FROM {_read(stream, folder, file_format)}")
+    for table, folder in (static or {}).items():
+        database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{folder}/*')")
     return database
 
 
@@ -39,7 +44,7 @@ def _read(stream: Stream, folder: Path, file_format: str) -> str:
 
 def compare(query: Query, data: Dataset, results: Path) -> int:
     """The number of rows, all equal, or Mismatch. `results`: a folder of parquet, or of CSV from Flink."""
-    database = connect(data.folders, data.format)
+    database = connect(data.folders, data.format, data.tables)
     return _compare_sums(query, database, results) if query.clocked_s else _compare_rows(query, data, database, results)
 
 
@@ -59,7 +64,7 @@ def _compare_sums(query: Query, database: duckdb.DuckDBPyConnection, results: Pa
 
 def _compare_rows(query: Query, data: Dataset, database: duckdb.DuckDBPyConnection, results: Path) -> int:
     assert data.flush_us is not None
-    complete = f"WHERE window_end < {data.flush_us - SLACK_US}"
+    complete = f"WHERE {query.time} < {data.flush_us - SLACK_US}"
     database.execute(f"CREATE TABLE expected AS SELECT {', '.join(query.columns)} FROM ({query.duckdb}) {complete}")
     database.execute(f"CREATE TABLE found AS SELECT * FROM ({_found(query, results)}) {complete}")
     return _equal(database, "expected", "found")
@@ -82,9 +87,7 @@ def _count(database: duckdb.DuckDBPyConnection, rows: str) -> int:
 
 
 def _found(query: Query, results: Path) -> str:
-    columns = ", ".join(
-        f"epoch_us({name}) AS {name}" if name in {"window_start", "window_end"} else name for name in query.columns
-    )
+    columns = ", ".join(f"epoch_us({name}) AS {name}" if name in TIMES else name for name in query.columns)
     if list(results.rglob("*.parquet")):
         return f"SELECT {columns} FROM read_parquet('{results}/**/*.parquet')"
     types = ", ".join(f"'{name}': '{TYPES.get(name, 'BIGINT')}'" for name in query.columns)

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.discard import Discard
-from bench.nexmark.queries import QUERIES, Query
+from bench.nexmark.queries import QUERIES
+from bench.nexmark.query import Query
 from bench.nexmark.settings import pipeline
 from bench.nexmark.sources import LAG_S, spark_frame, windowpane_stream
 from bench.nexmark.spark_queries import spark_query
@@ -95,6 +96,7 @@ def _settings(query: Query, run: dict[str, Any], scratch: Path) -> dict[str, Any
         query.windowpane, streams, lag=None if query.clocked_s else f"{LAG_S}s", checkpoint=str(scratch), shards=2,
         trigger="as_fast_as_possible" if query.clocked_s else "available_now",
     )  # fmt: skip
+    settings |= {"tables": {name: {"format": "parquet", "path": path} for name, path in run["tables"].items()}}
     return settings | {"sinks": {"out": {"format": "parquet", "path": run["out"]}}} if run["out"] else settings
 
 
@@ -102,6 +104,7 @@ def run_spark(spark: SparkSession, query: Query, run: dict[str, Any], scratch: P
     frames: dict[str, DataFrame] = {
         name: spark_frame(spark, run, name, watermarked=not query.clocked_s) for name in query.streams
     }
+    frames |= {name: spark.read.parquet(path) for name, path in run["tables"].items()}
     writer = spark_query(query, frames).writeStream.outputMode("append").option("checkpointLocation", str(scratch))
     writer = writer.trigger(availableNow=True)
     out = run["out"]

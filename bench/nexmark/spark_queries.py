@@ -7,11 +7,19 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.nexmark.queries import QUERIES, Query
+from bench.nexmark.queries import QUERIES
+from bench.nexmark.query import Query
 from bench.nexmark.windows import Window
 
 Frames = Mapping[str, DataFrame]
-CANNOT = {"sliding": "Structured Streaming has no window per row"}
+_NO_OVER = "Structured Streaming has no window functions over rows of a stream"
+_NO_DISTINCT = "Structured Streaming has no distinct aggregates"
+CANNOT = {
+    "sliding": "Structured Streaming has no window per row",
+    "q5-nested": "Structured Streaming cannot join a stream's results with their own aggregate",
+    **dict.fromkeys(("q6", "q9", "q18", "q19"), _NO_OVER),
+    **dict.fromkeys(("q15", "q16"), _NO_DISTINCT),
+}
 """Queries without a spelling, and why."""
 ONE_MS = "INTERVAL '0.001' SECOND"
 """Spark lets sessions merge that only touch, as Flink does: see Window.flink_session."""
@@ -87,6 +95,50 @@ def _interval_join(frames: Frames) -> DataFrame:
     return pairs.selectExpr("o.item", "o.price", "a.price AS asked", "o.ts AS window_end")
 
 
+def _sold(frames: Frames) -> DataFrame:
+    near = "b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECONDS"
+    return frames["auctions"].alias("a").join(frames["bids"].alias("b"), F.expr(f"a.id = b.auction AND {near}"))
+
+
+def _by_category(frames: Frames) -> DataFrame:
+    """A join of streams and two aggregations; the window is that of the auction's time."""
+    sold = _sold(frames).where("b.ts <= a.expires").selectExpr("a.id", "a.category", "b.price", "a.ts AS opened")
+    won = sold.groupBy(F.window("opened", "10 seconds"), "id", "category").agg(F.max("price").alias("final"))
+    means = won.groupBy("window", "category").agg(F.avg("final").cast("bigint").alias("final"))
+    return means.selectExpr("category", "final", "window.start AS window_start", "window.end AS window_end")
+
+
+def _with_label(frames: Frames) -> DataFrame:
+    labels = F.broadcast(frames["side_input"]).alias("s")
+    labelled = frames["bids"].join(labels, F.expr("auction % 10000 = s.id"))
+    return labelled.select("auction", "bidder", "price", "ts", "label")
+
+
+def _same_text(name: str) -> Callable[[Frames], DataFrame]:
+    """A query without window or join, whose text Spark takes as it is."""
+
+    def run(frames: Frames) -> DataFrame:
+        return frames["bids"].sparkSession.sql(QUERIES[name].windowpane.replace("bids", "{bids}"), bids=frames["bids"])
+
+    return run
+
+
+def _statistics(frames: Frames) -> DataFrame:
+    """The text of the query, with Spark's spelling of its window."""
+    sql = QUERIES["q17"].windowpane
+    columns = sql.removeprefix("SELECT ").split(" FROM TABLE(")[0]
+    calls = columns.replace("window_start", "w.start").replace("window_end", "w.end AS window_end")
+    windowed = frames["bids"].withColumn("w", F.window("ts", "1 day"))
+    return windowed.sparkSession.sql(f"SELECT {calls} FROM {{bids}} GROUP BY auction, w", bids=windowed)
+
+
+def _with_auction(frames: Frames) -> DataFrame:
+    return _sold(frames).where("a.category = 10").selectExpr(
+        "b.auction", "b.bidder", "b.price", "b.channel", "b.url", "b.ts AS bid_ts", "a.item AS item_name", "a.seller",
+        "a.category",
+    )  # fmt: skip
+
+
 def _by_the_clock(frames: Frames) -> DataFrame:
     """The time of the micro-batch, which is what Spark gives for the current time, is its rows' time."""
     clocked = frames["bids"].select("bidder", F.current_timestamp().alias("clock")).withWatermark("clock", "0 seconds")
@@ -102,4 +154,9 @@ _SPELLINGS: dict[str, Callable[[Frames], DataFrame]] = {
     "window-join": _window_join,
     "interval-join": _interval_join,
     "q12": _by_the_clock,
+    "q4": _by_category,
+    "q13": _with_label,
+    "q14": _same_text("q14"),
+    "q17": _statistics,
+    "q20": _with_auction,
 }

@@ -13,7 +13,7 @@ from typing import get_args
 
 import pyarrow as pa
 
-from bench.nexmark.datasets import Format, json_lines, tables, write_dataset
+from bench.nexmark.datasets import Format, json_lines, rates, tables, write_dataset
 from bench.nexmark.generator import Shape, Stream
 from bench.nexmark.topics import TopicWriter
 
@@ -47,7 +47,10 @@ def write_topics(servers: str, streams: tuple[Stream, ...], shape: Shape, *, row
 
 def _chunks(streams: tuple[Stream, ...], shape: Shape, rows: int, chunk_rows: int) -> Iterator[tuple[Stream, pa.Table]]:
     """The streams in turns, so that none is far ahead of the others."""
-    each = [tables(stream, shape, max(1, rows // chunk_rows), chunk_rows, flush=False) for stream in streams]
+    each = [
+        tables(stream, share, shape, max(1, rows // chunk_rows), chunk_rows, flush=False)
+        for stream, share in rates(streams).items()
+    ]
     for turn in zip(*each, strict=True):
         yield from zip(streams, turn, strict=True)
 

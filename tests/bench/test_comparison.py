@@ -20,7 +20,8 @@ from bench.nexmark.engine import Engine, Rate, batch_sizes
 from bench.nexmark.generator import IN_TOPIC, Shape
 from bench.nexmark.processes import EngineError
 from bench.nexmark.progress import Progress
-from bench.nexmark.queries import QUERIES, Query
+from bench.nexmark.queries import QUERIES
+from bench.nexmark.query import Query
 from bench.nexmark.result_check import Mismatch, compare
 from bench.nexmark.results import Results
 from bench.nexmark.sources import windowpane_stream

@@ -9,7 +9,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from bench.nexmark.datasets import RATES
+from bench.nexmark.datasets import rates
 from bench.nexmark.generator import COLUMNS, chunk
 from bench.nexmark.queries import QUERIES
 from windowpane.testing import Harness
@@ -21,13 +21,13 @@ def _us(value: object) -> object:
     return round(value.timestamp() * 1_000_000) if isinstance(value, dt.datetime) else value
 
 
-@pytest.mark.parametrize(("name", "keys"), [("window-join", 20), ("interval-join", 20), ("q8-join", 400)])
-def test_a_join_gives_the_rows_of_duckdb(name: str, keys: int) -> None:
+@pytest.mark.parametrize("name", ["window-join", "interval-join"])
+def test_a_join_gives_the_rows_of_duckdb(name: str) -> None:
     query = QUERIES[name]
-    shape = replace(query.shape, keys=keys)
+    shape = replace(query.shape, keys=20)
     tables = {
-        stream: chunk(stream, replace(shape, per_second=int(PER_SECOND * RATES[stream])), 0, int(ROWS * RATES[stream]))
-        for stream in query.streams
+        stream: chunk(stream, replace(shape, per_second=int(PER_SECOND * share)), 0, int(ROWS * share))
+        for stream, share in rates(query.streams).items()
     }
     time = {"column": "ts", "type": "timestamp"}
     harness = Harness(
