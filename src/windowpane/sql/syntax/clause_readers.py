@@ -39,7 +39,9 @@ def read_window_clause(source: SourceText, tokens: list[Token]) -> WindowSyntax:
         if [token.text.upper() in kinds for token in tokens[4:5]] == [True]:
             return _named_window(source, tokens)
         hint = f"a window is one of: {'; '.join(kind.clause_form() for kind in kinds.values())}"
-        raise source.error("UNSUPPORTED_SYNTAX", "named windows (WINDOW w AS …) are not supported", hint, at=tokens[1])
+        raise source.error(
+            "UNSUPPORTED_SYNTAX", "a window with a name needs parentheses: WINDOW w AS (…)", hint, at=tokens[1]
+        )
     if name not in kinds:
         hint = f"kinds are: {nearest(name, kinds)}; count and state windows are functions in GROUP BY"
         raise source.error("UNKNOWN_WINDOW", f"unknown window `{tokens[1].text}`", hint, at=tokens[1])

@@ -106,8 +106,9 @@ def _refusal(source: SourceText, found: Unread) -> SqlError:
     if node is exp.Join:
         return _refuse_join(source, found)
     if node is exp.Window:
-        hint = "write OVER (PARTITION BY … ORDER BY …)"
-        message = "OVER with a name is not supported" if name == "alias" else f"`{source.quote(found.node)}`: bad OVER"
+        hint = "write OVER (PARTITION BY … ORDER BY …), or define the name: WINDOW w AS (PARTITION BY … ORDER BY …)"
+        bad = f"`{source.quote(found.node)}`"
+        message = f"{bad} names no window that is defined for OVER" if name == "alias" else f"{bad}: bad OVER"
         return source.error("BAD_OVER", message, hint, at=found.node)
     if (node, name) in _PARTS:
         code, message, hint = _PARTS[node, name]

@@ -13,6 +13,7 @@ from windowpane.errors import Span, SqlError
 from windowpane.sql.syntax.clause_readers import read_emit, read_watermark, read_window_clause
 from windowpane.sql.syntax.clauses import ORDER, refuse_unseen, split_clauses
 from windowpane.sql.syntax.dialect import QuerySyntaxError, parse_tokens
+from windowpane.sql.syntax.named_windows import take_named_windows
 from windowpane.sql.syntax.refusals import refuse_select_parts, refuse_window
 from windowpane.sql.syntax.source import SourceText, token_span
 from windowpane.sql.syntax.statement import OrderSyntax, SelectStmt, WindowSyntax
@@ -25,6 +26,7 @@ Result = TypeVar("Result")
 
 def parse_select(source: SourceText) -> SelectStmt:
     """The statement of the tokens of one SELECT, in which a placeholder stands for each subquery of FROM."""
+    source = take_named_windows(source)
     source, table = syntax(source, lambda: take_table_function(source))
     clauses = split_clauses(source)
     refuse_unseen(source, clauses.query)
