@@ -114,7 +114,9 @@ class Call:
             return len(known)
         if not known:
             return None
-        return {"sum": sum, "min": min, "max": max}[self.function](known)
+        if self.function == "sum":
+            return sum(known)
+        return min(known) if self.function == "min" else max(known)
 
 
 def _bound(offset: int | None, unbounded: str) -> str:
