@@ -71,6 +71,9 @@ class _Sets:
         numbers = ", ".join(str(number) for number in range(len(self.sets)))
         names = exp.TableAlias(this=exp.to_identifier("grouping"), columns=[exp.to_identifier(SET)])
         view = exp.Lateral(this=_made(f"explode(array({numbers}))"), view=True, alias=names)
+        place = self.source.span(next(item for item in stmt.group_by_exprs if isinstance(item, _SEVERAL)))
+        if place is not None:
+            view.meta.update(start=place.start, end=place.end - 1)
         return replace(
             stmt,
             projections=tuple(map(self._selected, stmt.projections)),

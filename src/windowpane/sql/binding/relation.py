@@ -10,6 +10,7 @@ from sqlglot import exp
 from windowpane.errors import Span, nearest
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
 from windowpane.sql.binding.generators import GeneratorBinder
+from windowpane.sql.binding.grouping_sets import SET
 from windowpane.sql.binding.projections import ProjectionBinder
 from windowpane.sql.binding.result_joins import HINT as JOIN_HINT
 from windowpane.sql.binding.result_joins import join_with_groups
@@ -147,6 +148,9 @@ class RelationBinder:
         """`selected`: it stands in SELECT, so nothing else can name its columns."""
         relation = base.relation
         if relation.query is not None:
+            if syntax.names == (SET,):
+                code, message = "GROUPING_SETS", "grouping sets over results of a window are not supported"
+                raise source.error(code, message, "group by the sets inside the subquery", at=syntax.node)
             hint = "make several rows of one inside the subquery"
             message = "several rows of one result of a window are not supported"
             raise source.error("UNSUPPORTED_GENERATOR", message, hint, at=syntax.node)
