@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.joined import WHERES, IntervalOracle, JoinOracle, JoinQuery
+from tests.oracle.many_joins import QUERIES, Rows, brute
 from tests.search import search
 from tests.spark.staged import Layout, rescale, staged
 from windowpane.testing import Harness
@@ -162,3 +163,42 @@ def in_pieces(patch: pytest.MonkeyPatch, small: int) -> None:
     patch.setattr("windowpane.core.panes.PIECE_ROWS", small + 1)
     patch.setattr("windowpane.core.operators.window_join.PIECE_ROWS", small + 1)
     patch.setattr("windowpane.core.pairing.CHUNK_PAIRS", small + 1)
+
+
+THREE = {**SETTINGS["streams"], "d": {"schema": "ts BIGINT, k STRING, x BIGINT", "eventtime": TIME}}  # type: ignore[dict-item]
+VALUES = {"a": "v", "b": "w", "d": "x"}
+three_pushes = st.lists(st.tuples(st.sampled_from("abd"), st.lists(rows, max_size=6)), min_size=1, max_size=6)
+
+
+@search(8)
+@given(
+    st.sampled_from(list(QUERIES)),
+    three_pushes,
+    st.one_of(st.none(), st.builds(Layout, st.integers(1, 3), st.integers(1, 2), st.booleans(), st.booleans())),
+    st.dictionaries(st.integers(1, 5), st.integers(1, 4), max_size=1),
+    st.sampled_from([1, 1 << 14]),
+)
+def test_joins_of_joins_and_of_results(
+    name: str, given_pushes: list[Push], layout: Layout | None, rescales: dict[int, int], small: int
+) -> None:
+    """Three streams, a stream with itself, and results of windows: restored, over shards, and with other numbers of
+    them. No row is late, so what comes out in the end depends on nothing else.
+    """
+    sql, settings = QUERIES[name], {**SETTINGS, "streams": THREE}
+    with pytest.MonkeyPatch.context() as patch:
+        in_pieces(patch, small)
+        harness = Harness(sql, **settings) if layout is None else staged(layout, sql, **settings)  # type: ignore[arg-type]
+        read = set(harness.plan.stages.input.streams)
+        rows_of: Rows = {"a": [], "b": [], "d": []}
+        results = list[dict[str, object]]()
+        for number, (stream, pushed) in enumerate([each for each in given_pushes if each[0] in read]):
+            if layout is None:
+                harness = harness.again(harness.snapshot())
+            elif number in rescales:
+                rescale(harness, rescales[number])
+            rows_of[stream] += pushed
+            names = ("ts", "k", VALUES[stream])
+            results += harness.push([dict(zip(names, row, strict=True)) for row in pushed], stream).rows
+        results += harness.end().rows
+    where = f"{name}: {given_pushes!r}, {layout}, {rescales}"
+    assert shown(results) == sorted(map(repr, brute(name, rows_of))), where

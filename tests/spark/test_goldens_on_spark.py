@@ -98,7 +98,17 @@ def test_several_rows_of_one(spark: SparkSession, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["joins/in_a_table", "joins/exists_in_a_table", "chains/having_where_and_errors", "chains/own_event_time"]
+    "name",
+    [
+        "joins/in_a_table",
+        "joins/exists_in_a_table",
+        "chains/having_where_and_errors",
+        "chains/own_event_time",
+        "interval_joins/left",
+        "interval_joins/semi",
+        "interval_joins/window_around",
+        "stream_joins/static_table_in_a_side",
+    ],
 )
 def test_queries_over_queries(spark: SparkSession, name: str) -> None:
     assert differences_on_spark(golden.read_golden(EXPLODED.parent / f"{name}.slt"), spark) == []

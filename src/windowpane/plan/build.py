@@ -8,16 +8,23 @@ from dataclasses import dataclass, field, replace
 from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError
 from windowpane.plan import logical
-from windowpane.plan.context import PlanContext, chained
-from windowpane.plan.eventtime.resolution import resolve_chains
+from windowpane.plan.context import PlanContext, reading
+from windowpane.plan.eventtime.resolution import at_declared_time, resolve_chains, result_time
 from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
-from windowpane.plan.eventtime.timing import Timing, resolve_result_timing, resolve_timing
+from windowpane.plan.eventtime.timing import (
+    Timing,
+    check_times,
+    resolve_result_timing,
+    resolve_timing,
+    results_behind_us,
+)
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.join_intervals import with_interval
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
+from windowpane.plan.physical import PhysicalResults
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import (
     check_max_groups,
@@ -30,9 +37,9 @@ from windowpane.plan.settings import (
 from windowpane.plan.stages import StageGraph
 from windowpane.plan.staging import PlannedQuery, stages_of
 from windowpane.plan.stream_joins import Conditions, check_stream_join, pushed, split_conditions
-from windowpane.plan.traversal import over_results
+from windowpane.plan.traversal import over_results, walk
 from windowpane.sql import SessionFacts
-from windowpane.sql.query import BoundQuery, GroupKey, StaticJoin, StreamJoin, StreamRef, UnionBranch
+from windowpane.sql.query import BoundQuery, Column, GroupKey, StaticJoin, StreamJoin, StreamRef, UnionBranch
 
 
 @dataclass(frozen=True)
@@ -88,18 +95,15 @@ def plan_query(
     context = PlanContext(bound, streams, options=options, transform=transform or Transform(), types=types, name=name)
     check_max_groups(context)
     check_reinjection(context)
-    contexts = [with_interval(each) for each in chained(context)]
-    for each in contexts:
-        check_stream_join(each)
-    queries = [_plan_level(contexts[0], resolve_timing(contexts[0]))]
-    for each in contexts[1:]:
-        queries.append(_plan_outer(each, queries[-1]))
-    first, last = queries[0], queries[-1]
+    root = _plan_tree(context)
+    levels = root.levels()
+    check_times(levels[0].context, [each.timing for each in levels if each.context.refs()])
     try:
-        stages = stages_of([PlannedQuery(each.physical, each.context) for each in queries], session or SessionFacts())
+        stages = stages_of(root.planned(), session or SessionFacts())
     except PlanError as error:
         error.sql = error.sql or bound.text
         raise
+    first, last = levels[0], root
     scan, scan_notes = resolve_scan(stages, streams, session)
     return Plan(
         transform=name,
@@ -109,8 +113,8 @@ def plan_query(
         optimized=last.optimized,
         physical=last.physical,
         stages=stages,
-        rules=tuple(dict.fromkeys(rule for each in queries for rule in each.rules)),
-        notes=first.timing.notes + dedupe_notes(contexts[0]) + side_notes(context, first.timing) + scan_notes,
+        rules=tuple(dict.fromkeys(rule for each in levels for rule in each.rules)),
+        notes=first.timing.notes + dedupe_notes(first.context) + side_notes(context, first.timing) + scan_notes,
         types=types,
         scan=scan,
     )
@@ -126,6 +130,44 @@ class _Level:
     optimized: PlanNode
     physical: PlanNode
     rules: tuple[AppliedRule, ...]
+    below: tuple[_Level, ...] = ()
+    """The queries whose results it reads."""
+
+    def levels(self) -> list[_Level]:
+        """All of them, those that are read before those that read them."""
+        return [*(level for each in self.below for level in each.levels()), self]
+
+    def planned(self) -> PlannedQuery:
+        behind = tuple(results_behind_us(each.timing, each.context.bound) for each in self.below)
+        return PlannedQuery(self.physical, self.context, tuple(each.planned() for each in self.below), behind)
+
+
+def _plan_tree(context: PlanContext) -> _Level:
+    """Plan a query and those whose results it reads."""
+    inner = [replace(context, bound=query) for query in context.bound.relation.queries]
+    if context.bound.relation.joins_results:
+        inner = [at_declared_time(each) for each in inner]
+    context = with_interval(reading(context))
+    check_stream_join(context)
+    if context.is_chained:
+        return _plan_outer(context, _plan_tree(inner[0]))
+    planned = _plan_level(context, resolve_timing(context))
+    if not inner:
+        return planned
+    read = [node.columns for node in walk(planned.physical) if isinstance(node, PhysicalResults)]
+    below = [_plan_tree(_selecting(each, columns)) for each, columns in zip(inner, read, strict=True)]
+    return _over(planned, below)
+
+
+def _selecting(context: PlanContext, columns: Sequence[Column]) -> PlanContext:
+    """A join within a join keeps only what is read of it."""
+    bound, names = context.bound, {column.name for column in columns}
+    if bound.kind == "aggregate" or bound.steps or bound.relation.stream_join is None:
+        return context
+    outputs = tuple(output for output in bound.outputs if output.name in names)
+    used = {name for output in outputs for name in output.expr.columns}
+    carried = tuple(key for key in bound.carried if key.name in used)
+    return replace(context, bound=replace(bound, outputs=outputs, carried=carried))
 
 
 def _plan_level(context: PlanContext, timing: Timing) -> _Level:
@@ -141,13 +183,18 @@ def _plan_level(context: PlanContext, timing: Timing) -> _Level:
 
 
 def _plan_outer(context: PlanContext, below: _Level) -> _Level:
-    """Plan a query over the results of another, and put that one's plan below it."""
-    planned = _plan_level(context, resolve_result_timing(context, below.timing, below.context.bound))
+    """Plan a query over the results of another."""
+    return _over(_plan_level(context, resolve_result_timing(context, below.timing, below.context.bound)), [below])
+
+
+def _over(planned: _Level, below: Sequence[_Level]) -> _Level:
+    """A query with the plans of those whose results it reads below its own."""
     return replace(
         planned,
-        logical=over_results(planned.logical, below.logical),
-        optimized=over_results(planned.optimized, below.optimized),
-        physical=over_results(planned.physical, below.physical),
+        logical=over_results(planned.logical, [each.logical for each in below]),
+        optimized=over_results(planned.optimized, [each.optimized for each in below]),
+        physical=over_results(planned.physical, [each.physical for each in below]),
+        below=tuple(below),
     )
 
 
@@ -206,7 +253,7 @@ class _Builder:
         relation = self.context.bound.relation
         if relation.query is not None:
             return self._timed(logical.LogicalResults(relation.columns))
-        sources = [self.source(position, ref) for position, ref in enumerate(self.context.refs())]
+        sources = self.sources()
         if relation.stream_join is not None:
             node: PlanNode = self.stream_join(relation.stream_join, sources)
         elif relation.branches:
@@ -236,6 +283,20 @@ class _Builder:
         )
         on = tuple(GroupKey(f"_on{number}", each.text, each) for number, each in enumerate(conditions.on))
         return logical.LogicalStreamJoin(branches, join, on)
+
+    def sources(self) -> list[PlanNode]:
+        """What each branch reads: a stream, or the results of a query."""
+        streams = iter([self.source(position, ref) for position, ref in enumerate(self.context.refs())])
+        branches = self.context.bound.relation.branches
+        read = [next(streams) if branch.query is None else self.results(branch, branch.query) for branch in branches]
+        return read or list(streams)
+
+    def results(self, branch: UnionBranch, query: BoundQuery) -> PlanNode:
+        columns = tuple(Column(output.name, output.expr.type or "") for output in query.outputs)
+        node = logical.LogicalResults(columns)
+        if branch.time is None:
+            return node
+        return logical.LogicalEventTime(node, self.timing.mode, (result_time(branch.time, columns),))
 
     def conditions(self, join: StreamJoin) -> Conditions:
         return split_conditions(join, self.context.bound.where)

@@ -13,10 +13,11 @@ from windowpane.plan import physical
 from windowpane.plan.context import PlanContext
 from windowpane.plan.evaluation import Compiler
 from windowpane.plan.eventtime.harness_times import harness_times
+from windowpane.plan.inputs import WHERE
 from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.placement import Layout, Placement
 from windowpane.plan.stages import AnyStage, ChainStage, ResultStage, StageGraph, WindowStage
-from windowpane.sql import SessionFacts, Translated
+from windowpane.sql import SessionFacts, Translated, all_of, substitute_columns
 from windowpane.sql.query import PSEUDO_COLUMNS, Expr
 from windowpane.sql.types import to_arrow
 
@@ -105,6 +106,38 @@ def place_chain(stages: StageGraph) -> StageGraph:
     for stage in stages.stages:
         placing.add(stage)
     return placing.placed()
+
+
+_WHY_TOGETHER = "queries that are joined meet in one place"
+
+
+def place_apart(stages: StageGraph) -> StageGraph:
+    """Where several queries read the input, the rows of each are shuffled by what its own window or join needs."""
+    changed: dict[str, AnyStage] = {}
+    for stage in stages.windows:
+        changed[stage.name] = replace(stage, together=Layout(Placement(why_one=_WHY_TOGETHER)))
+        below = stages.by_name[stage.inputs[0]]
+        if isinstance(below, ChainStage):
+            changed[below.name] = replace(below, placement=stage.layout.window)
+    return StageGraph(tuple(changed.get(each.name, each) for each in stages.stages))
+
+
+def of_branch(project: physical.PhysicalProject, branch: physical.PhysicalBranch) -> physical.PhysicalProject:
+    """The input projection over what one branch of it reads."""
+    values = dict(branch.projection)
+    wheres = [column.expr for column in project.columns if column.name == project.where]
+    where = all_of([*([branch.where] if branch.where else []), *(_over(each, values) for each in wheres)])
+    columns = [InputColumn(WHERE, where, "where")] if where is not None else []
+    for column in project.columns:
+        if column.name != project.where:
+            under = _over(column.under, values) if column.under else None
+            columns.append(replace(column, expr=_over(column.expr, values), under=under))
+    return replace(project, child=branch.child, columns=tuple(columns), where=WHERE if where is not None else None)
+
+
+def _over(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    name = expr.text.strip("`")
+    return values[name] if expr.columns == (name,) and name in values else substitute_columns(expr, values)
 
 
 class _Placing:

@@ -27,7 +27,9 @@ class PlanContext:
         relation = self.bound.relation
         if relation.query is not None:
             return []
-        return [branch.stream for branch in relation.branches] or list(relation.streams)
+        if relation.branches:
+            return [branch.stream for branch in relation.branches if branch.query is None]
+        return list(relation.streams)
 
     @property
     def is_chained(self) -> bool:
@@ -39,6 +41,12 @@ class PlanContext:
         """Whether rows are released by (event time, arrival): plain rows, and rows of windows that need it."""
         window = self.bound.window
         return not self.joins_intervals if window is None else window.spec.ordered
+
+    @property
+    def joins_results(self) -> bool:
+        """Whether the rows of the input part, and meet again in joins."""
+        relation = self.bound.relation
+        return relation.joins_results or any(replace(self, bound=query).joins_results for query in relation.queries)
 
     @property
     def joins_intervals(self) -> bool:
@@ -56,15 +64,14 @@ class PlanContext:
         return f"transforms.{self.name}.{key}"
 
 
-def chained(context: PlanContext) -> list[PlanContext]:
-    """The contexts of the queries that a query reads the results of, from the one over the source, and its own.
+def reading(context: PlanContext) -> PlanContext:
+    """The context of a query, with the settings of the transform that concern it.
 
-    Settings of the transform that concern rows of the source belong to the first of them.
+    Those that concern rows of the source belong to the queries that read streams.
     """
-    inner = context.bound.relation.query
-    if inner is None:
-        return [context]
-    below = chained(replace(context, bound=inner))
+    if not context.is_chained:
+        if context.bound.window is not None or not context.bound.relation.joins_results:
+            return context
+        return replace(context, transform=context.transform.model_copy(update={"allowed_lateness_us": None}))
     of_source = ("event_time_field", "watermark_lag_us", "allowed_lateness_us", "dedupe")
-    transform = context.transform.model_copy(update=dict.fromkeys(of_source))
-    return [*below, replace(context, transform=transform)]
+    return replace(context, transform=context.transform.model_copy(update=dict.fromkeys(of_source)))

@@ -218,7 +218,8 @@ class _Lowering:
         if isinstance(below, logical.LogicalJoin):
             known = below.relation.columns
         else:
-            known = (below.columns if isinstance(below, logical.LogicalSource) else None) or ()
+            named = (logical.LogicalSource, logical.LogicalResults)
+            known = (below.columns if isinstance(below, named) else None) or ()
         error = branch_error(node.projection, node.where, known)
         return physical.PhysicalBranch(self.source(node.child), node.projection, node.where, error, known)
 

@@ -13,6 +13,7 @@ from windowpane.core.graph import Graph, Input, Node
 from windowpane.core.operators.aggregation import Aggregation, PlainRows, RowEmission
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
+from windowpane.core.operators.branches import Handover, Meeting, Parting, Passing
 from windowpane.core.operators.chained import ResultIntake, ResultsAsRows
 from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.group_quota import RequestGroups
@@ -32,6 +33,7 @@ from windowpane.core.operators.window_kinds import (
 from windowpane.core.routing import Route
 from windowpane.core.windows import AlignedSpec
 from windowpane.errors import InternalError
+from windowpane.plan.shared_input import PREFIX, STREAM
 from windowpane.plan.node_fields import PhysicalCall, WindowPlan
 from windowpane.plan.placement import Placement
 from windowpane.plan.stages import (
@@ -39,6 +41,9 @@ from windowpane.plan.stages import (
     DedupeStage,
     InputStage,
     JoinStage,
+    LeafStage,
+    MeetingStage,
+    SideStage,
     Stage,
     StageGraph,
     TimeStage,
@@ -87,7 +92,13 @@ class _Building:
         """Append the operators of a stage, behind those of the stages it takes rows from."""
         match stage:
             case InputStage():
-                self.last[stage.name] = stage.name
+                self.last[stage.name] = self.shared_input(stage) if self.stages.of(LeafStage) else stage.name
+            case LeafStage():
+                self.add_leaf(stage)
+            case SideStage():
+                self.add_side(stage)
+            case MeetingStage():
+                self.add_meeting(stage)
             case TimeStage():
                 self.add_time(stage)
             case ChainStage():
@@ -113,6 +124,58 @@ class _Building:
         for window in windows:
             source = self.append(window, self.folding(window) or self.requesting(window), source)
         self.last[stage.name] = self.append(stage, [self.watermark(stage)], source, step=1, to=first)
+
+    def shared_input(self, stage: InputStage) -> str:
+        """Rows that several queries take."""
+        skew_us = self.stages.of(LeafStage)[0].max_future_skew_us
+        return self.append(stage, [Intake(max_future_skew_us=skew_us), Handover()], stage.name, step=0)
+
+    def add_leaf(self, stage: LeafStage) -> None:
+        """The rows that one query takes. They are judged behind the shuffle, where its account is."""
+        parting = Parting(STREAM, stage.numbers, dict(stage.columns), PREFIX)
+        source = self.append(stage, [parting], self.last[stage.inputs[0]], step=0)
+        gate = [LateGate(stage.keys)] if stage.ordered or stage.late_rule == "row" else []
+        taken: list[Operator] = [ResultIntake(stage.keys), *gate, self.watermark(stage)]
+        source = self.append(stage, taken, source, step=1, to=stage.placement)
+        self.last[stage.name] = self.known(stage, source)
+
+    def add_side(self, stage: SideStage) -> None:
+        """Results as rows of one side of a join."""
+        operators = [ResultsAsRows(stage.rows, delay_us=stage.behind_us), ResultIntake(stage.keys)]
+        self.last[stage.name] = self.known(stage, self.append(stage, operators, self.last[stage.inputs[0]]))
+
+    def add_meeting(self, stage: MeetingStage) -> None:
+        """Results go where the partners are, and so do rows of streams that have come there before."""
+        sources = [self.last[name] for name in stage.inputs]
+        moved = stage.placement is not None and any(
+            isinstance(self.stages.by_name[name], SideStage) for name in stage.inputs
+        )
+        step = max(self.steps[source] for source in sources) + moved
+        to = stage.placement or Placement()
+        for number, source in enumerate(sources):
+            while self.steps[source] < step - 1:
+                at = self.steps[source] + 1
+                sources[number] = self.append(
+                    stage, [Passing()], sources[number], step=at, to=to, name=f"{stage.inputs[number]}.Passing{at}"
+                )
+            assert self.steps[source] <= step
+        name = f"{stage.name}.Meeting"
+        route = Route(to.route_by, to.broadcast, stage.account)
+        inputs = tuple(
+            Input(source, port, route=route if self.steps[source] < step else None)
+            for port, source in zip(Meeting.inputs, sources, strict=True)
+        )
+        left, right = (self.rows[each] for each in stage.inputs)
+        self.nodes.append(Node(name, Meeting(left, right), inputs, stage.account, step=step, key=name))
+        self.steps[name] = step
+        self.last[stage.name] = self.known(stage, name)
+
+    def known(self, stage: Stage, node: str) -> str:
+        """Keep the schema of the rows that leave a stage by a node, which is returned."""
+        entries = {name: schema for name, schema in self.rows.items() if name not in self.stages.by_name or
+                   isinstance(self.stages.by_name[name], InputStage)}  # fmt: skip
+        self.rows = {**self.rows, stage.name: Graph(self.nodes).schemas(entries)[node]}
+        return node
 
     def add_chain(self, stage: ChainStage) -> None:
         """Rows are computed and counted where the results are. Before a shuffle, they are folded."""
@@ -192,6 +255,8 @@ class _Building:
         """The operators of a window that run before the shuffle. Windows that share a watermark have none."""
         alone = self.windows_over(stage.inputs[0]) == [stage]
         chain = self.stages.by_name[stage.inputs[0]]
+        if isinstance(chain, LeafStage):
+            return []
         judged = chain.placement is not None if isinstance(chain, ChainStage) else self.feedback
         return [each for each in self.window(stage) if each.folds] if judged and stage.folds and alone else []
 
@@ -205,14 +270,15 @@ class _Building:
 
     def append(
         self, stage: Stage, operators: Sequence[Operator], source: str, *, step: int | None = None,
-        to: Placement | None = None,
+        to: Placement | None = None, name: str | None = None,
     ) -> str:  # fmt: skip
         """Nodes in a row; returns the name of the last one. They run where their source does, or at `step`.
 
-        `to`: where the rows go, if that is a later step.
+        `to`: where the rows go, if that is a later step. `name`: of the only operator.
         """
+        given = name
         for operator in operators:
-            name = f"{stage.name}.{type(operator).__name__}"
+            name = given or f"{stage.name}.{type(operator).__name__}"
             # Checkpoints number the operators of the main query.
             key = name if stage.account else None
             at = self.steps.get(source, 0) if step is None else step

@@ -16,7 +16,7 @@ def check_max_groups(context: PlanContext) -> None:
     bound = context.bound
     if context.transform.limits.max_groups is None:
         return
-    if context.is_chained:
+    if context.is_chained or context.joins_results:
         reason = "the query has several windows"
     elif bound.kind != "aggregate" or not bound.keys:
         reason = "the query has no groups"
@@ -42,7 +42,7 @@ def check_reinjection(context: PlanContext) -> None:
     remembered = [kind for kind in seen_by_dedupe if kind in asked]
     if context.transform.dedupe is not None and remembered:
         asked, reason = remembered, "dedupe has seen their keys and would treat them as duplicates"
-    elif context.is_chained:
+    elif context.is_chained or context.joins_results:
         reason = "it has several windows, and results are no rows of a stream"
     elif source.generators:
         reason = "reading an event again makes all of its rows again"
@@ -82,6 +82,8 @@ def _dedupe_key(context: PlanContext, position: int, name: str) -> GroupKey:
 def may_lack_partner(relation: Relation) -> bool:
     """Whether rows can be unmatched: an inner or semi join drops rows that find no partner."""
     if relation.stream_join is not None and relation.stream_join.kind != "full":
+        return True
+    if any(may_lack_partner(query.source.relation) for query in relation.queries):
         return True
     return any(not join.text.startswith(("LEFT JOIN", "LEFT ANTI", "ANTI")) for join in relation.tables)
 

@@ -85,6 +85,27 @@ class TimeStage(Stage):
     idle_timeout_us: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class LeafStage(TimeStage):
+    """Rows of one input that one of several queries over it takes, and their watermark."""
+
+    number: int
+    numbers: tuple[int, ...] = ()
+    """The streams whose rows it takes, by their numbers in the column STREAM."""
+    columns: tuple[tuple[str, str], ...]
+    """Columns of the query, each with its name in the input."""
+    placement: Placement = field(default_factory=Placement)
+    """Where rows go first."""
+
+
+@dataclass(frozen=True)
+class MeetingStage(Stage):
+    """Rows of both sides of a join, of which one is not a stream: they come from other stages."""
+
+    placement: Placement | None
+    """Where the results of a side go; None if they stay where all rows are."""
+
+
 @dataclass(frozen=True)
 class ChainStage(Stage):
     """The results of a window as rows of the next one, and their watermark."""
@@ -110,6 +131,11 @@ class ChainStage(Stage):
     def holds_in(self, session: SessionFacts) -> bool:
         """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
         return self.session.hold_in(session) or not self.rows.computes
+
+
+@dataclass(frozen=True)
+class SideStage(ChainStage):
+    """The results of a query as rows of one side of a join."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +236,15 @@ class OutputStage(Stage):
 
 
 AnyStage: TypeAlias = (
-    InputStage | TimeStage | ChainStage | DedupeStage | JoinStage | WindowStage | ResultStage | OutputStage
+    InputStage
+    | TimeStage
+    | ChainStage
+    | MeetingStage
+    | DedupeStage
+    | JoinStage
+    | WindowStage
+    | ResultStage
+    | OutputStage
 )
 Kind = TypeVar("Kind", bound=Stage)
 
@@ -274,19 +308,34 @@ class StageGraph:
     def is_spread(self) -> bool:
         """Rows are shuffled more than once."""
         moved = any(stage.placement is not None for stage in self.of(ChainStage))
+        moved |= any(stage.placement is not None for stage in self.of(MeetingStage))
         return moved or any(stage.layout.is_spread for stage in self.of(WindowStage))
 
     def describe_layout(self) -> str:
         """For EXPLAIN: one shuffle, or all of them in the order in which rows pass them."""
+        if self.of(LeafStage):
+            return self._describe_leaves()
         moved = {stage.name: stage.placement for stage in self.of(ChainStage)}
         chained = [moved.get(stage.inputs[0]) for stage in self.windows[1:]]
         later = [f"{placement.describe()} for the window above" for placement in chained if placement is not None]
         return ", then ".join([self.first_window.layout.describe(), *later])
 
+    def _describe_leaves(self) -> str:
+        """The shuffles of queries that read each other's results in joins."""
+        read = [f"{stage.placement.describe()} for {stage.account}" for stage in self.of(LeafStage)]
+        later: list[ChainStage | MeetingStage] = [*self.of(ChainStage), *self.of(MeetingStage)]
+        later.sort(key=self.stages.index)
+        moved = [f"{each.placement.describe()} for {each.account}" for each in later if each.placement is not None]
+        moved += [f"{each.layout.window.describe()} for the groups of {each.account}" for each in self.windows
+                  if each.layout.join is not None]  # fmt: skip
+        return ", then ".join([" and ".join(dict.fromkeys(read)), *dict.fromkeys(moved)])
+
     def in_one_shuffle(self) -> StageGraph:
         """The same stages with all state behind one shuffle."""
         changed: dict[str, AnyStage] = {each.name: replace(each, layout=each.together) for each in self.windows}
         changed |= {each.name: replace(each, placement=None) for each in self.of(ChainStage)}
+        changed |= {each.name: replace(each, placement=None) for each in self.of(MeetingStage)}
+        changed |= {each.name: replace(each, placement=Placement()) for each in self.of(LeafStage)}
         return StageGraph(tuple(changed.get(each.name, each) for each in self.stages))
 
     @property

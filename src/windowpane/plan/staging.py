@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from windowpane.core import columns as c
 from windowpane.core.side import Key
 from windowpane.errors import InternalError
 from windowpane.plan import physical
-from windowpane.plan.chaining import ChainCompiler, place_chain, same_columns
+from windowpane.plan.chaining import ChainCompiler, place_apart, place_chain, same_columns
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.join_staging import join_plan
+from windowpane.plan.shared_input import Leaf, input_of
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, JoinFields, WindowPlan
-from windowpane.plan.placement import Layout, place, place_joined, place_joined_together, place_together
+from windowpane.plan.placement import Layout, Placement, place, place_joined, place_joined_together, place_together
 from windowpane.plan.stages import (
     AnyStage,
     ChainStage,
     DedupeStage,
     InputStage,
     JoinStage,
+    LeafStage,
+    MeetingStage,
     OutputStage,
     ResultStage,
     StageGraph,
@@ -30,6 +33,7 @@ from windowpane.plan.stages import (
     WindowStage,
 )
 from windowpane.plan.stream_joins import grouped_by_keys
+from windowpane.plan.taken_rows import SideResults, TakenRows
 from windowpane.plan.traversal import walk
 from windowpane.sql import SessionFacts
 from windowpane.sql.result_steps import ResultStep
@@ -44,6 +48,10 @@ class PlannedQuery:
 
     root: PlanNode
     context: PlanContext
+    below: tuple[PlannedQuery, ...] = ()
+    """The queries whose results it reads."""
+    behind_us: tuple[int, ...] = ()
+    """How far the results of each may be behind its watermark."""
 
     @property
     def sink(self) -> physical.PhysicalSink:
@@ -58,21 +66,51 @@ class PlannedQuery:
         return _expect(self.side.child, physical.PhysicalFinalProject)
 
 
-def stages_of(queries: Sequence[PlannedQuery], session: SessionFacts) -> StageGraph:
-    """The stages of queries that read each other, from the one over the source to the one with the results.
+def stages_of(query: PlannedQuery, session: SessionFacts) -> StageGraph:
+    """The stages of a query and of those whose results it reads.
 
-    `session`: settings that the expressions between two windows depend on.
+    `session`: settings that the expressions between two queries depend on.
     """
-    stages: list[AnyStage] = []
-    below: _Below | None = None
-    for number, query in enumerate(queries, start=1):
-        staging = _Staging(query.context, session, below, "" if number == 1 else f"_{number}", stages)
-        below = staging.result(query.result)
-    assert below is not None
-    last = queries[-1]
-    stages.append(below.stage)
-    stages.append(OutputStage("output", ("result",), sinks=last.sink.sinks, routes=last.side.routes))
-    return place_chain(StageGraph(tuple(stages)))
+    making = _Making(session, query.context.joins_results)
+    below = making.add(query)
+    stages = [*making.stages, below.stage]
+    stages.append(OutputStage("output", ("result",), sinks=query.sink.sinks, routes=query.side.routes))
+    if not making.leaves:
+        return place_chain(StageGraph(tuple(stages)))
+    source, taken = input_of(making.leaves)
+    changed = {each.name: replace(each, placement=_first(stages, each)) for each in taken}
+    return place_apart(StageGraph((source, *(changed.get(each.name, each) for each in stages))))
+
+
+def _first(stages: Sequence[AnyStage], leaf: LeafStage) -> Placement:
+    """Where the rows of a leaf go first: to a join, or to a window."""
+    above = next(each for each in stages if leaf.name in each.inputs)
+    if isinstance(above, MeetingStage):
+        assert above.placement is not None
+        return above.placement
+    window = above if isinstance(above, WindowStage) else next(each for each in stages if above.name in each.inputs)
+    assert isinstance(window, WindowStage)
+    return window.layout.join or window.layout.window
+
+
+@dataclass
+class _Making:
+    """The stages of queries, those that are read before those that read them."""
+
+    session: SessionFacts
+    parts: bool
+    """Several queries read the rows of the input."""
+    stages: list[AnyStage] = field(default_factory=list)
+    leaves: list[Leaf] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, query: PlannedQuery) -> _Below:
+        below = [self.add(each) for each in query.below]
+        self.count += 1
+        suffix = f"_{self.count}" if self.parts or self.count > 1 else ""
+        leaves = self.leaves if self.parts else None
+        staging = _Staging(query.context, self.session, below, query.behind_us, suffix, self.stages, leaves)
+        return staging.result(query.result)
 
 
 @dataclass(frozen=True)
@@ -129,10 +167,14 @@ class _Staging:
 
     context: PlanContext
     session: SessionFacts
-    below: _Below | None
+    below: Sequence[_Below]
+    behind_us: Sequence[int]
+    """As of PlannedQuery."""
     suffix: str
     """What tells the names of the stages from those of the queries below."""
     stages: list[AnyStage]
+    leaves: list[Leaf] | None
+    """What reads streams, if several queries do."""
 
     @property
     def account(self) -> str:
@@ -231,6 +273,15 @@ class _Staging:
         if isinstance(watermark, physical.PhysicalResultWatermark):
             self.stages.append(self.chain(watermark, project, aliases, keys))
             return project
+        if self.leaves is not None:
+            taking = TakenRows(
+                time=_time(watermark, keys, ()), project=project, aliases=aliases, context=self.context,
+                session=self.session, name=self.name("time"), account=self.account,
+            )  # fmt: skip
+            results = [SideResults(each.stage, each.types, each.plan_id, us)
+                       for each, us in zip(self.below, self.behind_us, strict=True)]  # fmt: skip
+            self.stages.extend(taking.stages(results, self.leaves))
+            return project
         stage = self.input(project, aliases)
         readings = [node.partitions_of for node in walk(stage.source) if isinstance(node, physical.PhysicalDataSource)]
         self.stages.extend([stage, _time(watermark, keys, tuple(readings))])
@@ -244,14 +295,14 @@ class _Staging:
         keys: tuple[Key, ...],
     ) -> ChainStage:
         """The stage over the results of the query below."""
-        assert self.below is not None
-        below = self.below.stage
+        (results,) = self.below
+        below = results.stage
         compiler = ChainCompiler(self.context, self.session)
         return ChainStage(
             self.name("time"),
             below.inputs,
             keys=keys,
-            rows=compiler.rows(below, self.below.types, project, aliases, self.below.plan_id),
+            rows=compiler.rows(below, results.types, project, aliases, results.plan_id),
             behind_us=watermark.behind_us,
             ordered=watermark.ordered,
             late_rule=watermark.late_rule,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,6 +21,14 @@ def walk(root: PlanNode) -> Iterator[PlanNode]:
         yield from walk(child)
 
 
+def walk_own(root: PlanNode) -> Iterator[PlanNode]:
+    """The nodes of one query, without those of queries whose results it reads."""
+    yield root
+    if not isinstance(root, ResultsNode):
+        for child in root.children():
+            yield from walk_own(child)
+
+
 def find(root: PlanNode, kind: type[Node]) -> Node | None:
     """The first node of that kind in pre-order."""
     return next((node for node in walk(root) if isinstance(node, kind)), None)
@@ -35,13 +43,14 @@ def rewrite(root: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     return change(root if same else root.with_children(changed))
 
 
-def over_results(root: PlanNode, below: PlanNode) -> PlanNode:
-    """The plan of a query over the results of another, with that one's plan in it, without its sink."""
-    result = next(node for node in walk(below) if isinstance(node, (LogicalProjection, PhysicalFinalProject)))
+def over_results(root: PlanNode, below: Sequence[PlanNode]) -> PlanNode:
+    """The plan of a query over the results of others, with their plans in it, without their sinks."""
+    results = iter([next(node for node in walk(each) if isinstance(node, (LogicalProjection, PhysicalFinalProject)))
+                    for each in below])  # fmt: skip
 
     def change(node: PlanNode) -> PlanNode:
         if isinstance(node, ResultsNode) and node.query is None:
-            return replace(node, query=result)
+            return replace(node, query=next(results))
         return node
 
     return rewrite(root, change)

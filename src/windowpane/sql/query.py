@@ -93,6 +93,11 @@ class UnionBranch:
     where: Expr | None = None
     joined: Relation | None = None
     """The stream with the static tables that the branch joins to it; `projection` and `where` are over its columns."""
+    query: BoundQuery | None = None
+    """Of a join: the query whose results are the rows, instead of those of `stream`, which is one that it reads."""
+    time: tuple[Expr, str] | None = None
+    """Of such results: what their time is in the join, if it is not that of the results, and its event-time type. The
+    planner takes it from ON."""
 
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -101,6 +106,7 @@ JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 @dataclass(frozen=True)
 class StreamJoin:
     """A join of two streams, which are the branches of the relation: rows of both under one another, then paired.
+    Instead of a stream, a branch can have the results of a query.
 
     Each branch has the columns of both sides, those of the other one as NULL, and the columns RIGHT and `keys`.
     Expressions are over the relation's columns.
@@ -145,9 +151,23 @@ class Relation:
     """The windowed query whose results are the rows; `streams` are those that it reads."""
 
     @property
+    def joins_results(self) -> bool:
+        """Whether it joins the results of queries, or a stream with itself: rows of the input part, and meet again."""
+        names = [branch.stream.name for branch in self.branches]
+        twice = len(set(names)) < len(names)
+        return self.stream_join is not None and (twice or any(branch.query for branch in self.branches))
+
+    @property
+    def queries(self) -> tuple[BoundQuery, ...]:
+        """The queries whose results it reads."""
+        joined = tuple(branch.query for branch in self.branches if branch.query is not None)
+        return joined if self.query is None else (self.query,)
+
+    @property
     def tables(self) -> tuple[StaticJoin, ...]:
         """The joins with static tables."""
         inner = [table for branch in self.branches if branch.joined for table in branch.joined.tables]
+        inner += [table for branch in self.branches if branch.query for table in branch.query.source.relation.tables]
         return (*inner, *(join for join in self.joins if isinstance(join, StaticJoin)))
 
     @property

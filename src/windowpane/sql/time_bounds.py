@@ -18,6 +18,11 @@ class TimeBounds:
     low_us: int | None = None
     high_us: int | None = None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether both ends are bounded."""
+        return self.low_us is not None and self.high_us is not None
+
     def within(self, other: TimeBounds) -> TimeBounds:
         """Where both hold."""
         lows = [each for each in (self.low_us, other.low_us) if each is not None]

@@ -6,6 +6,7 @@ Checks what a declaration can get wrong: missing, a column that is not there, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import PlanError, nearest
@@ -30,6 +31,31 @@ def resolve_chains(context: PlanContext) -> TimeChains:
     if field is not None:
         return _field_chains(context, field)
     return TimeChains(per_stream=tuple(_declared_chain(context, ref) for ref in context.refs()))
+
+
+def at_declared_time(context: PlanContext) -> PlanContext:
+    """The query without `ON ts` if its stream declares ts: all queries that read a stream then read its time alike."""
+    window, refs = context.bound.window, context.refs()
+    declared = [context.streams[ref.name].eventtime for ref in refs if ref.name in context.streams]
+    columns = [each.column for each in declared if each is not None and each.column is not None]
+    if window is None or window.on is None or window.on.text not in [quote(column) for column in columns]:
+        return context
+    return replace(context, bound=replace(context.bound, window=replace(window, on=None)))
+
+
+def result_time(time: tuple[Expr, str], columns: Sequence[Column]) -> TimeStep:
+    """The time of results in a join that compares this column of theirs."""
+    expr, kind = time
+    types: dict[str, str | None] = {column.name: column.type for column in columns}
+    return TimeStep(
+        "sql_override",
+        text=expr.text,
+        type=kind,
+        column_type=expr.type,
+        columns=expr.columns,
+        on_failure="error",
+        error=guard_of(expr, types),
+    )
 
 
 def _sql_step(context: PlanContext, on: Expr) -> TimeStep:

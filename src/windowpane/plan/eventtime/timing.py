@@ -5,12 +5,14 @@ Settings that contradict each other or that would do nothing are refused here; n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from windowpane.errors import Span
 from windowpane.plan.context import PlanContext
 from windowpane.sql.query import BoundQuery
+from windowpane.time import format_duration
 
 TimeMode: TypeAlias = Literal["event_time", "processing_time"]
 LateRule: TypeAlias = Literal["window", "row"]
@@ -40,7 +42,7 @@ def resolve_result_timing(context: PlanContext, below: Timing, inner: BoundQuery
     lateness_us = _allowed_lateness(context)
     rule, _ = _late_rule(context, lateness_us)
     lag_us = (context.bound.watermark.lag_us if context.bound.watermark else None) or 0
-    behind_us = _results_behind_us(below, inner)
+    behind_us = results_behind_us(below, inner)
     return Timing(
         below.mode,
         late_rule=rule,
@@ -50,7 +52,7 @@ def resolve_result_timing(context: PlanContext, below: Timing, inner: BoundQuery
     )
 
 
-def _results_behind_us(below: Timing, inner: BoundQuery) -> int:
+def results_behind_us(below: Timing, inner: BoundQuery) -> int:
     """How far results may be behind the watermark of their query."""
     window, join = inner.window, inner.relation.stream_join
     if window is None:
@@ -58,6 +60,21 @@ def _results_behind_us(below: Timing, inner: BoundQuery) -> int:
     # Several micro-batches can have the same timestamp.
     same_clock_us = 1 if below.mode == "processing_time" and window.spec.triggered else 0
     return window.spec.results_behind_us(below.allowed_lateness_us) + same_clock_us
+
+
+def check_times(context: PlanContext, timings: Sequence[Timing]) -> None:
+    """The streams of a query share one watermark, however many of its queries read them."""
+    if len({timing.lag_us for timing in timings}) > 1:
+        lags = ", ".join(dict.fromkeys(format_duration(timing.lag_us) for timing in timings))
+        raise context.error(
+            "WATERMARK_PLACE", f"the streams of one query have one watermark, and its queries ask for lags of {lags}",
+            "write the same `WATERMARK (LAG …)` in each of them, or set `watermark_lag` of the transform",
+        )  # fmt: skip
+    if len(timings) > 1 and timings[0].mode == "processing_time":
+        raise context.error(
+            "NEEDS_EVENT_TIME", "a join with the results of a query needs event time",
+            "set `options.eventtime.enabled = true` and declare the `eventtime` of the streams",
+        )  # fmt: skip
 
 
 def resolve_timing(context: PlanContext) -> Timing:

@@ -21,7 +21,7 @@ def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
     if inner is None:
         return outer
     if outer.window is not None:
-        _check_inner(stmt.source, inner)
+        check_results_read(stmt.source, inner)
         return outer
     if stmt.watermark is not None:
         hint = "write it in the subquery: the query around it has no window"
@@ -42,17 +42,17 @@ def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
     )
 
 
-def _check_inner(source: SourceText, inner: BoundQuery) -> None:
-    """Refuse clauses that a query cannot have if a window reads its results."""
+def check_results_read(source: SourceText, inner: BoundQuery) -> None:
+    """Refuse clauses that a query cannot have if a window or a join reads its results."""
     if inner.emit.mode != "close":
-        message = "the results of this query are read by a window, which takes final rows only"
+        message = "the results of this query are read by a window or a join, which takes final rows only"
         raise source.error("EMIT_NOT_ALLOWED", message, "write EMIT ON WINDOW CLOSE, or nothing", at=inner.emit.span)
     for step in inner.steps:
         if isinstance(step, Sort) and step.limit is None:
-            message = "ORDER BY has no effect on what a window reads"
+            message = "ORDER BY has no effect on what a window or a join reads"
             raise source.error("UNSUPPORTED_SUBQUERY", message, "leave it out", at=step.order[0].expr.span)
         if isinstance(step, Sort | Over):
             word = "LIMIT compares" if isinstance(step, Sort) else "a window function compares"
-            message = f"{word} groups that are on different shards, so a window cannot read its results"
+            message = f"{word} groups that are on different shards, so a window or a join cannot read its results"
             at = step.order[0].expr.span if isinstance(step, Sort) else step.calls[0].span
             raise source.error("UNSUPPORTED_SUBQUERY", message, "use max_by, min_by or approx_top_k", at=at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -11,6 +11,7 @@ from windowpane.errors import Span, nearest
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
 from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.grouping_sets import SET
+from windowpane.sql.binding.joined_results import joined_as_results
 from windowpane.sql.binding.projections import ProjectionBinder
 from windowpane.sql.binding.result_joins import HINT as JOIN_HINT
 from windowpane.sql.binding.result_joins import join_with_groups
@@ -52,7 +53,7 @@ class BoundRelation:
     """The clause of a merged subquery."""
 
 
-RESULTS_JOINED = "the results of a windowed query cannot be joined"
+RESULTS_JOINED = "the results of a windowed query cannot be joined with a static table"
 BindQuery = Callable[[SelectStmt], BoundQuery]
 
 
@@ -62,12 +63,22 @@ class RelationBinder:
 
     catalog: Catalog
     bind_query: BindQuery
+    bound: dict[int, BoundQuery] = field(default_factory=dict)
+    """Subqueries with a window that are bound already."""
+
+    def _query(self, stmt: SelectStmt) -> BoundQuery:
+        """A subquery with a window. It is bound once, because binding changes its syntax tree."""
+        if id(stmt) not in self.bound:
+            self.bound[id(stmt)] = self.bind_query(stmt)
+        return self.bound[id(stmt)]
 
     def bind(self, stmt: SelectStmt) -> BoundRelation:
         """FROM with its joins, and with what makes several rows of one, also in SELECT."""
         base = self._base(stmt)
         if stmt.joins and base.relation.query is not None:
-            return self._with_groups(stmt, base, base.relation.query)
+            found = self._with_groups(stmt, base, base.relation.query)
+            if found is not None:
+                return found
         for join in stmt.joins:
             if isinstance(join.this, (exp.Unnest, exp.Lateral)):
                 base = self._generated(stmt.source, read_join(stmt.source, join), base)
@@ -78,20 +89,20 @@ class RelationBinder:
         selected = read_selected(stmt.source, stmt.projections)
         return base if selected is None else self._generated(stmt.source, selected, base, selected=True)
 
-    def _with_groups(self, stmt: SelectStmt, base: BoundRelation, results: BoundQuery) -> BoundRelation:
-        """Results joined with groups of the same window."""
+    def _with_groups(self, stmt: SelectStmt, base: BoundRelation, results: BoundQuery) -> BoundRelation | None:
+        """Results joined with groups of the same window; None for another join."""
         join = stmt.joins[0]
         query = stmt.queries.get(join.this.name.lower()) if len(stmt.joins) == 1 else None
         if isinstance(query, SelectStmt) and (query.window is not None or self._compares_rows(query)):
             alias = _alias(join.this)
             found = join_with_groups(
-                stmt.source, join, results, self.bind_query(query), alias=alias, scope=base.scope
+                stmt.source, join, results, self._query(query), alias=alias, scope=base.scope
             )  # fmt: skip
             if found is not None:
                 joined, scope, on = found
                 relation = _results(joined, base.relation.alias)
                 return BoundRelation(relation, scope, dict(scope.types()), scope.sources, (*base.where, on))
-        raise stmt.source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
+        return None
 
     def _base(self, stmt: SelectStmt) -> BoundRelation:
         query, alias = stmt.queries.get(stmt.from_.name.lower()), _alias(stmt.from_)
@@ -102,9 +113,9 @@ class RelationBinder:
             return _leaf(stmt.source, bind_union(query, alias, self.merged))
         if query.window is None and not self._compares_rows(query):
             if stmt.window is not None and self._joins_streams(query):
-                return _leaf(stmt.source, _results(self.bind_query(query), alias))
+                return _leaf(stmt.source, _results(self._query(query), alias))
             return _renamed(stmt.source, alias, self.merged(query))
-        return _leaf(stmt.source, _results(self.bind_query(query), alias))
+        return _leaf(stmt.source, _results(self._query(query), alias))
 
     def _joins_streams(self, stmt: SelectStmt) -> bool:
         """Whether a query without a window joins streams: its results are a stream with times of its own."""
@@ -179,16 +190,21 @@ class RelationBinder:
             return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
         if reads_table(query, self.catalog):
             return None
-        if isinstance(query, UnionStmt) or query.window is not None:
-            message = "a UNION ALL cannot be joined" if isinstance(query, UnionStmt) else RESULTS_JOINED
-            raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, "join a stream or a static table", at=join)
+        if isinstance(query, UnionStmt):
+            message, hint = "a UNION ALL cannot be joined", "join a stream or a static table"
+            raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=join)
+        if query.window is not None or self._compares_rows(query):
+            return _leaf(stmt.source, _results(self._query(query), _alias(join.this)))
         return _renamed(stmt.source, _alias(join.this), self.merged(query))
 
     def _joined(self, stmt: SelectStmt, join: exp.Join, base: BoundRelation) -> BoundRelation:
         source, scope, relation = stmt.source, base.scope, base.relation
         other = self._other_stream(stmt, join)
         if other is not None:
-            return bind_stream_join(source, join, base, other)
+            sides = [joined_as_results(stmt, join, each) for each in (base, other)]
+            return bind_stream_join(source, join, sides[0], sides[1])
+        if relation.query is not None:
+            raise source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
         if relation.stream_join is not None:
             hint = "join the table to its stream first: FROM a JOIN table ON … JOIN b ON …, or in a subquery"
             raise source.error("UNSUPPORTED_JOIN", "a join of streams cannot be joined again", hint, at=join)

@@ -17,7 +17,7 @@ from windowpane.sql.scalar import read_expression
 from windowpane.sql.syntax.source import SourceText
 
 _BOUNDS = ("window_start", "window_end")
-HINT = "join the inner query with its own groups: … JOIN (SELECT max(n) … GROUP BY window_start, window_end) ON …"
+HINT = "join the table to the stream inside the subquery: FROM (SELECT … FROM a JOIN table ON … GROUP BY …) AS w"
 
 
 def join_with_groups(
@@ -42,7 +42,7 @@ def join_with_groups(
     own = [each.name for each in groups.outputs]
     names = {name.lower(): Column(each.name, each.expr.type or "") for name, each in zip(own, added, strict=True)}
     wider = Scope(source, (*scope.sources, Source(alias, names, spelled={name.lower(): name for name in own})))
-    condition = RowExpressions(source, wider, dict(wider.types())).condition(on, "ON")
+    condition = RowExpressions(source, wider, dict(wider.types())).condition(on.copy(), "ON")
     return (joined, wider, condition) if _joins_windows(condition, joined) else None
 
 

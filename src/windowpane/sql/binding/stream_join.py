@@ -12,8 +12,9 @@ from windowpane.core import columns as c
 from windowpane.errors import SqlError, nearest
 from windowpane.sql.binding.expressions import RowExpressions
 from windowpane.sql.binding.inference import common
+from windowpane.sql.binding.merging import check_results_read
 from windowpane.sql.binding.scope import Scope, Source
-from windowpane.sql.query import Column, Expr, JoinKind, Relation, StreamJoin, StreamRef, UnionBranch
+from windowpane.sql.query import BoundQuery, Column, Expr, JoinKind, Relation, StreamJoin, StreamRef, UnionBranch
 from windowpane.sql.scalar import all_of, substitute_columns
 from windowpane.sql.syntax.source import Place, SourceText
 from windowpane.sql.types import quoted
@@ -57,6 +58,8 @@ class _Side:
     where: tuple[Expr, ...]
     joined: Relation | None = None
     """The stream with its tables, if there are any."""
+    query: BoundQuery | None = None
+    """The query of which these are the results."""
 
     @property
     def alias(self) -> str:
@@ -82,9 +85,13 @@ class _Side:
     def column(self, name: str) -> Column | None:
         return next((source.names[name.lower()] for source in self.sources if name.lower() in source.names), None)
 
+    @property
+    def streams(self) -> tuple[StreamRef, ...]:
+        return self.query.relation.streams if self.query is not None else (self.stream,)
+
     def text(self) -> str:
         """For the canonical text of the query."""
-        name = quoted(self.stream.name)
+        name = quoted(self.stream.name) if self.query is None else f"({self.query.canonical})"
         plain = (
             not self.where
             and self.joined is None
@@ -96,7 +103,8 @@ class _Side:
             tables = "".join(f" {each.text}" for each in self.joined.joins) if self.joined else ""
             name += f" AS {quoted(self.joined.alias)}{tables}" if self.joined else ""
             name = f"(SELECT {items} FROM {name}{f' WHERE {condition.text}' if condition else ''})"
-        return name if plain and self.alias == self.stream.name else f"{name} AS {quoted(self.alias)}"
+        bare = plain and self.query is None and self.alias == self.stream.name
+        return name if bare else f"{name} AS {quoted(self.alias)}"
 
 
 def bind_stream_join(source: SourceText, join: exp.Join, left: BoundRelation, right: BoundRelation) -> BoundRelation:
@@ -106,10 +114,12 @@ def bind_stream_join(source: SourceText, join: exp.Join, left: BoundRelation, ri
 
 def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
     relation, sources = bound.relation, bound.scope.sources
-    if relation.branches or relation.query is not None or relation.generators:
-        what = "a join of streams" if relation.stream_join else "a UNION ALL, a query with a window or with explode"
-        message = f"{what} cannot be joined with a stream"
-        raise source.error("UNSUPPORTED_JOIN", message, "join two streams, or subqueries over one stream each", at=join)
+    if relation.branches or relation.generators:
+        message = "a UNION ALL and a query with explode cannot be joined with a stream"
+        hint = "join streams, joins of streams, or the results of windows; give a window to the subquery"
+        raise source.error("UNSUPPORTED_JOIN", message, hint, at=join)
+    if relation.query is not None:
+        check_results_read(source, relation.query)
     for named in (*sources, *bound.leaves):
         if named.open or any(not column.type for column in named.names.values()):
             message = f"the columns of `{named.alias}` are unknown, so it cannot be joined with a stream"
@@ -128,6 +138,7 @@ def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
         projection,
         bound.where,
         joined=relation if relation.joins else None,
+        query=relation.query,
     )
 
 
@@ -142,10 +153,6 @@ class _Binder:
         if self.right.alias.lower() in [each.alias.lower() for each in self.left.sources]:
             hint = f"give it an alias: JOIN {self.right.stream.name} AS t"
             raise self._error("DUPLICATE_ALIAS", f"`{self.right.alias}` is the name of two sources", hint)
-        if self.left.stream.name == self.right.stream.name:
-            name = self.left.stream.name
-            hint = f"declare it twice, each with its own watermark: [streams.{name}] and [streams.{name}_again]"
-            raise self._error("STREAM_WITH_ITSELF", f"stream `{name}` cannot be joined with itself", hint)
         kind, using = self._kind(), self._using()
         shared = {name.lower() for name in using}
         first, own_left = self.left.named(set(), set())
@@ -169,7 +176,8 @@ class _Binder:
         branches = self._branches(stream_join, keys, both, owns)
         internal = [Column(name, keyed, hidden=True) for name, keyed in zip(stream_join.keys, keys, strict=True)]
         columns = (*both.columns, *internal, Column(c.RIGHT, "BOOLEAN", hidden=True))
-        relation = Relation((self.left.stream, self.right.stream), columns, branches=branches, stream_join=stream_join)
+        streams = {stream.name: stream for stream in (*self.left.streams, *self.right.streams)}
+        relation = Relation(tuple(streams.values()), columns, branches=branches, stream_join=stream_join)
         visible = both if kind not in ("semi", "anti") else Scope(self.source, first)
         types: dict[str, str | None] = {column.name: column.type for column in columns}
         return replace(
@@ -266,7 +274,7 @@ class _Binder:
                 (name, _typed(expr, kind)) for name, expr, kind in zip(join.keys, compared, keys, strict=True)
             ]
             projection.append((c.RIGHT, Expr("TRUE" if number else "FALSE", "BOOLEAN")))
-            found.append(UnionBranch(side.stream, tuple(projection), all_of(side.where), side.joined))
+            found.append(UnionBranch(side.stream, tuple(projection), all_of(side.where), side.joined, side.query))
         return found[0], found[1]
 
     def _text(

@@ -1,0 +1,93 @@
+"""The stages by which a query takes rows of an input that others read too, or joins the results of such queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from windowpane.core import columns as c
+from windowpane.plan import physical
+from windowpane.plan.chaining import ChainCompiler, of_branch
+from windowpane.plan.context import PlanContext
+from windowpane.plan.shared_input import KEPT, PREFIX, Leaf
+from windowpane.plan.node import PlanNode
+from windowpane.plan.placement import Placement
+from windowpane.plan.stages import AnyStage, LeafStage, MeetingStage, ResultStage, SideStage, TimeStage
+from windowpane.plan.traversal import walk_own
+from windowpane.sql import SessionFacts
+
+
+@dataclass(frozen=True)
+class SideResults:
+    """The results of a query that is a side of a join."""
+
+    stage: ResultStage
+    types: Mapping[str, str | None]
+    """Of the columns of its window, by their internal names."""
+    plan_id: str
+    behind_us: int
+    """How far results may be behind the watermark of their query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenRows:
+    """What stands between the input, or the queries below, and the window or join of a query."""
+
+    time: TimeStage
+    project: physical.PhysicalProject
+    aliases: Mapping[str, str]
+    context: PlanContext
+    session: SessionFacts
+    name: str
+    account: str
+
+    def stages(self, below: Sequence[SideResults], leaves: list[Leaf]) -> list[AnyStage]:
+        """`leaves` are those of all queries; what this one takes of the input is added."""
+        union, relation = self.project.child, self.context.bound.relation
+        if not relation.joins_results:
+            return [self.leaf(self.name, union, leaves)]
+        assert isinstance(union, physical.PhysicalUnion)
+        assert relation.stream_join is not None
+        results, stages = iter(below), list[AnyStage]()
+        for side, branch in zip(("left", "right"), union.branches, strict=True):
+            assert isinstance(branch, physical.PhysicalBranch)
+            name = f"{self.name}.{side}"
+            if any(isinstance(node, physical.PhysicalResults) for node in walk_own(branch)):
+                stages.append(self.side(name, next(results), branch))
+            else:
+                stages.append(self.leaf(name, branch, leaves))
+        placement = Placement(relation.stream_join.keys, labels=relation.stream_join.labels)
+        sides = tuple(stage.name for stage in stages)
+        return [*stages, MeetingStage(self.name, sides, placement=placement, account=self.account)]
+
+    def leaf(self, name: str, source: PlanNode, leaves: list[Leaf]) -> LeafStage:
+        """Rows of the input. Where WHERE has no column, all are kept."""
+        project, number = self.project, len(leaves)
+        prefix = f"{PREFIX}{number}"
+        crossing = [column.name for column in project.columns if column.name != project.where]
+        columns = {c.KEEP: f"{prefix}{KEPT}", **{column: f"{prefix}{column}" for column in crossing}}
+        columns |= {alias: f"{prefix}{column}" for alias, column in self.aliases.items() if column in crossing}
+        timed = {each.name: getattr(self.time, each.name) for each in fields(TimeStage)}
+        named = {"name": name, "inputs": ("input",), "account": self.account}
+        stage = LeafStage(**{**timed, **named}, number=number, columns=tuple(columns.items()))
+        leaves.append(Leaf(stage, source, project.columns, project.where, project.original))
+        return stage
+
+    def side(self, name: str, results: SideResults, branch: physical.PhysicalBranch) -> SideStage:
+        """Results as rows of a join, with the columns that those of the other side have."""
+        crossing = {column.name for column in self.project.columns}
+        aliases = {alias: column for alias, column in self.aliases.items() if column in crossing}
+        compiler, projected = ChainCompiler(self.context, self.session), of_branch(self.project, branch)
+        return SideStage(
+            name,
+            results.stage.inputs,
+            keys=self.time.keys,
+            rows=compiler.rows(results.stage, results.types, projected, aliases, results.plan_id),
+            behind_us=results.behind_us,
+            ordered=False,
+            late_rule="row",
+            ticks_for=(),
+            same=(),
+            session=self.session,
+            account=self.account,
+        )

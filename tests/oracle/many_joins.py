@@ -1,0 +1,149 @@
+"""Joins of three streams, of a stream with itself, and of results of windows, by brute force over all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Row = tuple[int, str | None, int | None]
+"""Time in ms, key, value."""
+Rows = dict[str, list[Row]]
+"""By stream: a, b and d."""
+Results = list[tuple[object, ...]]
+LATE = " WATERMARK (LAG 100 MILLISECONDS)"
+"""More than the rows of a test are apart: none is late."""
+WINDOW = " WINDOW TUMBLING (SIZE 10 MILLISECONDS)"
+NEAR = "b.ts BETWEEN a.ts - 3 AND a.ts + 6"
+THEN = "d.ts BETWEEN b.ts - 2 AND b.ts + 4"
+QUERIES = {
+    "window": f"SELECT v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k AND x > v{WINDOW}{LATE}",
+    "left": f"SELECT v, w, x FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN d ON d.k = a.k AND x > v{WINDOW}{LATE}",
+    "other keys": f"SELECT v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.x = b.w{WINDOW}{LATE}",
+    "interval": f"SELECT v, w, x FROM a JOIN b ON a.k = b.k AND {NEAR} JOIN d ON d.k = b.k AND {THEN}{LATE}",
+    "by the first": f"SELECT v, w, x FROM a LEFT JOIN b ON a.k = b.k AND {NEAR} LEFT JOIN d ON d.k = a.k AND "
+    f"d.ts BETWEEN a.ts AND a.ts + 9{LATE}",
+    "counted": f"SELECT j.k, count(*) AS n, sum(x) AS x FROM (SELECT a.k, x FROM a JOIN b ON a.k = b.k AND {NEAR} "
+    f"JOIN d ON d.k = b.k AND {THEN}{LATE}) AS j GROUP BY j.k{WINDOW}",
+    "itself": "SELECT a.v, b.v AS w, b.ts AS x FROM a JOIN a AS b ON a.k = b.k AND b.ts BETWEEN a.ts - 4 AND a.ts"
+    f"{LATE}",
+    "itself in windows": "SELECT a.v, b.v AS w, b.ts AS x FROM a LEFT JOIN a AS b ON a.k = b.k AND b.v > a.v"
+    f"{WINDOW}{LATE}",
+    "its maximum": "SELECT v, m AS w, a.ts AS x FROM a JOIN (SELECT k, max(v) AS m FROM a GROUP BY k, "
+    f"tumblingwindow('ms', 10){LATE}) AS t ON a.k = t.k AND a.v = t.m{WINDOW}{LATE}",
+    "two results": "SELECT n AS v, m AS w, p.window_start AS x FROM (SELECT k, count(*) AS n, window_start, window_end "
+    f"FROM a GROUP BY k, tumblingwindow('ms', 10){LATE}) AS p JOIN (SELECT k, max(w) AS m, window_start, "
+    f"window_end FROM b GROUP BY k, tumblingwindow('ms', 10){LATE}) AS q ON p.k = q.k AND "
+    "p.window_start = q.window_start AND p.window_end = q.window_end",
+}
+
+
+def brute(name: str, rows: Rows) -> Results:
+    """All results of a query, from all rows."""
+    return _BRUTE[name](rows["a"], rows["b"], rows["d"])
+
+
+def pairs(
+    lefts: Sequence[Any], rights: Sequence[Any], holds: Callable[[Any, Any], bool], *, outer: bool = False
+) -> Any:
+    """Partners; with `outer` also the left rows that have none."""
+    found = [(left, right) for left in lefts for right in rights if holds(left, right)]
+    alone = [(left, None) for left in lefts if not any(holds(left, right) for right in rights)]
+    return found + (alone if outer else [])
+
+
+def same(one: Row, other: Row) -> bool:
+    return one[1] is not None and one[1] == other[1]
+
+
+def within(one: Row, other: Row) -> bool:
+    return same(one, other) and one[0] // 10 == other[0] // 10
+
+
+def near(one: Row, other: Row, low: int, high: int) -> bool:
+    return same(one, other) and low <= other[0] - one[0] <= high
+
+
+def above(one: Row, other: Row) -> bool:
+    return one[2] is not None and other[2] is not None and one[2] > other[2]
+
+
+def values(found: Any) -> Results:
+    """Of pairs of a pair and a row."""
+    return [tuple(None if row is None else row[2] for row in (one, other, third)) for (one, other), third in found]
+
+
+def _windows(a: list[Row], b: list[Row], d: list[Row], *, outer: bool = False) -> Results:
+    joined = pairs(a, b, within, outer=outer)
+    return values(pairs(joined, d, lambda pair, row: within(pair[0], row) and above(row, pair[0]), outer=outer))
+
+
+def _other_keys(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    def hold(pair: tuple[Row, Row], row: Row) -> bool:
+        return row[2] is not None and row[2] == pair[1][2] and row[0] // 10 == pair[0][0] // 10
+
+    return values(pairs(pairs(a, b, within), d, hold))
+
+
+def _in_time(a: list[Row], b: list[Row], d: list[Row]) -> Any:
+    joined = pairs(a, b, lambda one, other: near(one, other, -3, 6))
+    return pairs(joined, d, lambda pair, row: near(pair[1], row, -2, 4))
+
+
+def _by_the_first(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    joined = pairs(a, b, lambda one, other: near(one, other, -3, 6), outer=True)
+    return values(pairs(joined, d, lambda pair, row: near(pair[0], row, 0, 9), outer=True))
+
+
+def _counted(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    groups: dict[tuple[str | None, int], list[int]] = {}
+    for (one, other), row in _in_time(a, b, d):
+        found = groups.setdefault((one[1], max(one[0], other[0], row[0]) // 10), [0])
+        found[0] += 1
+        found += [] if row[2] is None else [row[2]]
+    return [(key, found[0], sum(found[1:]) if found[1:] else None) for (key, _), found in groups.items()]
+
+
+def _itself(a: list[Row], *_: list[Row]) -> Results:
+    return [(one[2], other[2], other[0]) for one, other in pairs(a, a, lambda one, other: near(one, other, -4, 0))]
+
+
+def _itself_in_windows(a: list[Row], *_: list[Row]) -> Results:
+    found = pairs(a, a, lambda one, other: within(one, other) and above(other, one), outer=True)
+    return [(one[2], other and other[2], other and other[0]) for one, other in found]
+
+
+def _groups(rows: list[Row]) -> dict[tuple[str | None, int], list[int | None]]:
+    found: dict[tuple[str | None, int], list[int | None]] = {}
+    for ts, key, value in rows:
+        found.setdefault((key, ts // 10), []).append(value)
+    return found
+
+
+def _largest(found: Sequence[int | None]) -> int | None:
+    return max((each for each in found if each is not None), default=None)
+
+
+def _its_maximum(a: list[Row], *_: list[Row]) -> Results:
+    groups = _groups(a)
+    return [(value, value, ts) for ts, key, value in a
+            if key is not None and value is not None and value == _largest(groups[key, ts // 10])]  # fmt: skip
+
+
+def _two_results(a: list[Row], b: list[Row], _: list[Row]) -> Results:
+    others = _groups(b)
+    return [(len(found), _largest(others[key, start]), 10 * start) for (key, start), found in _groups(a).items()
+            if key is not None and (key, start) in others]  # fmt: skip
+
+
+_BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
+    "window": _windows,
+    "left": lambda a, b, d: _windows(a, b, d, outer=True),
+    "other keys": _other_keys,
+    "interval": lambda a, b, d: values(_in_time(a, b, d)),
+    "by the first": _by_the_first,
+    "counted": _counted,
+    "itself": _itself,
+    "itself in windows": _itself_in_windows,
+    "its maximum": _its_maximum,
+    "two results": _two_results,
+}
