@@ -34,6 +34,7 @@ STREAMS: dict[str, dict[str, str]] = {
     "bids": {
         "bids": BIDS,
         "asks": "item BIGINT, price BIGINT, at TIMESTAMP",
+        "persons": "id BIGINT, name STRING, at TIMESTAMP",
         "orders": "id BIGINT, items ARRAY<STRUCT<product: BIGINT, price: BIGINT>>, ts TIMESTAMP",
     },
     "clicks": {"clicks": "viewer STRING, page STRING, ms BIGINT, ts TIMESTAMP"},

@@ -98,11 +98,11 @@ def test_a_watermark_stands_below_every_window(fixture: Fixture) -> None:
 @pytest.mark.parametrize("fixture", PLANS, ids=name_of)
 def test_every_column_that_is_read_crosses_once(fixture: Fixture) -> None:
     physical = fixture.plan().physical
-    project = find(physical, PhysicalProject)
+    node = find(physical, PhysicalStreamingAggregation) or find(physical, PhysicalAggregation)
+    project = find(node or physical, PhysicalProject)
     assert project is not None
     crossing = [column.name for column in project.columns]
     assert len({column.expr.text for column in project.columns}) == len(crossing) == len(set(crossing))
-    node = find(physical, PhysicalStreamingAggregation) or find(physical, PhysicalAggregation)
     if node is not None:
         read = [arg for call in node.aggregation.calls for arg in (*call.args, *([call.filter] if call.filter else []))]
         join = find(physical, PhysicalStreamJoin)

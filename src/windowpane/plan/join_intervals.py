@@ -152,7 +152,9 @@ def _own_time(context: PlanContext, query: BoundQuery, branch: UnionBranch, name
 
 def _unbounded(context: PlanContext, join: StreamJoin, found: Sequence[_Bounded]) -> Exception:
     example = "AND b.ts BETWEEN a.ts - INTERVAL 5 MINUTES AND a.ts + INTERVAL 5 MINUTES"
-    if found:
+    if any(branch.query is not None and branch.query.window for branch in context.bound.relation.branches):
+        example = "select window_end, AND b.ts BETWEEN w.window_end - INTERVAL 10 SECONDS AND w.window_end"
+    elif found:
         left, right = (_spelled(branch, time) for branch, time in
                        zip(context.bound.relation.branches, found[0].times, strict=True))  # fmt: skip
         unit = found[0].times[0].unit_us

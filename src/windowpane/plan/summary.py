@@ -87,9 +87,10 @@ def _joins(query: BoundQuery) -> str:
     join = query.relation.stream_join
     if join is None:
         return ""
+    below = [_joins(inner) or f"results of the window {_window(inner)}" for inner in query.relation.queries]
     on = " and ".join([*join.labels, *(condition.text for condition in join.conditions)])
     where = "rows of the same window" if query.window else "rows"
-    return f"{where} where {on} ({join.kind} join)"
+    return "; then ".join([*below, f"{where} where {on} ({join.kind} join)"])
 
 
 def _dedupes(plan: Plan) -> str:

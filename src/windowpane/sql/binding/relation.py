@@ -203,16 +203,17 @@ class RelationBinder:
         if other is not None:
             sides = [joined_as_results(stmt, join, each) for each in (base, other)]
             return bind_stream_join(source, join, sides[0], sides[1])
-        if relation.query is not None:
-            raise source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
-        if relation.stream_join is not None:
-            hint = "join the table to its stream first: FROM a JOIN table ON … JOIN b ON …, or in a subquery"
-            raise source.error("UNSUPPORTED_JOIN", "a join of streams cannot be joined again", hint, at=join)
         taken = [known.alias for known in (*scope.sources, *base.leaves)]
         query = stmt.queries.get(join.this.name.lower())
         if query is not None and join.args.get("using"):
             raise source.error("UNSUPPORTED_JOIN", "USING is not supported for a subquery", "write ON", at=join)
         table = _bind_table(source, join, self.catalog, taken, query)
+        if relation.query is not None:
+            raise source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
+        if relation.stream_join is not None:
+            message = "a join of streams cannot be joined with a static table"
+            hint = "join the table to its stream first: FROM a JOIN table ON … JOIN b ON …, or in a subquery"
+            raise source.error("UNSUPPORTED_JOIN", message, hint, at=join)
         using = _using(source, join, scope.sources, table)
         names = {column.name.lower() for column in relation.columns}
         side = _table_source(table, using, names, opened=any(known.open for known in base.leaves))
