@@ -304,7 +304,8 @@ class _Builder:
     def source(self, position: int, ref: StreamRef) -> PlanNode:
         stream = self.context.streams.get(ref.name)
         columns = ref.columns or None
-        reading = 1 + sum(other.name == ref.name for other in self.context.refs()[:position])
+        before = [] if self.context.joins_results else self.context.refs()[:position]
+        reading = 1 + sum(other.name == ref.name for other in before)
         source = logical.LogicalSource(ref.name, ref.alias, stream.format if stream else None, columns, reading)
         if not self.chains.per_stream:
             return source

@@ -33,9 +33,9 @@ from windowpane.core.operators.window_kinds import (
 from windowpane.core.routing import Route
 from windowpane.core.windows import AlignedSpec
 from windowpane.errors import InternalError
-from windowpane.plan.shared_input import PREFIX, STREAM
 from windowpane.plan.node_fields import PhysicalCall, WindowPlan
 from windowpane.plan.placement import Placement
+from windowpane.plan.shared_input import PREFIX, STREAM
 from windowpane.plan.stages import (
     ChainStage,
     DedupeStage,

@@ -14,10 +14,10 @@ from windowpane.plan.chaining import ChainCompiler, place_apart, place_chain, sa
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.join_staging import join_plan
-from windowpane.plan.shared_input import Leaf, input_of
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, JoinFields, WindowPlan
 from windowpane.plan.placement import Layout, Placement, place, place_joined, place_joined_together, place_together
+from windowpane.plan.shared_input import Leaf, input_of
 from windowpane.plan.stages import (
     AnyStage,
     ChainStage,

@@ -9,9 +9,9 @@ from windowpane.core import columns as c
 from windowpane.plan import physical
 from windowpane.plan.chaining import ChainCompiler, of_branch
 from windowpane.plan.context import PlanContext
-from windowpane.plan.shared_input import KEPT, PREFIX, Leaf
 from windowpane.plan.node import PlanNode
 from windowpane.plan.placement import Placement
+from windowpane.plan.shared_input import KEPT, PREFIX, Leaf
 from windowpane.plan.stages import AnyStage, LeafStage, MeetingStage, ResultStage, SideStage, TimeStage
 from windowpane.plan.traversal import walk_own
 from windowpane.sql import SessionFacts
