@@ -67,7 +67,7 @@ def check_times(context: PlanContext, timings: Sequence[Timing]) -> None:
     if len({timing.lag_us for timing in timings}) > 1:
         lags = ", ".join(dict.fromkeys(format_duration(timing.lag_us) for timing in timings))
         raise context.error(
-            "WATERMARK_PLACE", f"the streams of one query have one watermark, and its queries ask for lags of {lags}",
+            "JOIN_WATERMARKS", f"the streams of one query have one watermark, and its queries ask for lags of {lags}",
             "write the same `WATERMARK (LAG …)` in each of them, or set `watermark_lag` of the transform",
         )  # fmt: skip
     if len(timings) > 1 and timings[0].mode == "processing_time":
