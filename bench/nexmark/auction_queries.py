@@ -165,9 +165,9 @@ def _daily(name: str, title: str, *, keys: str = "", more: str = "", counted: tu
     return _alike(
         name,
         title,
-        f"SELECT {keys}date_format(window_start, 'yyyy-MM-dd') AS day, {calls}, window_end "
+        f"SELECT {keys}date_format(window_start, 'yyyy-MM-dd') AS on_day, {calls}, window_end "
         f"FROM {every_day} GROUP BY {keys}window_start, window_end",
-        f"SELECT {keys}strftime(make_timestamp(window_start), '%Y-%m-%d') AS day, {in_duckdb}, window_end "
+        f"SELECT {keys}strftime(make_timestamp(window_start), '%Y-%m-%d') AS on_day, {in_duckdb}, window_end "
         f"FROM {_duckdb_windows('bids', size_s=86_400)} GROUP BY {keys}window_start, window_end",
         columns=(*columns.split(), *_names(*counted), "window_end"),
         shape=_DAYS,
@@ -226,14 +226,14 @@ AUCTION_QUERIES = (
     _WINNING_BIDS,
     _SIDE_INPUT,
     _CALCULATION,
-    _daily("q15", "q15 bids, bidders and auctions of each day by price", counted=tuple(_COUNTED), columns="day"),
+    _daily("q15", "q15 bids, bidders and auctions of each day by price", counted=tuple(_COUNTED), columns="on_day"),
     _daily(
         "q16", "q16 the same for each channel", keys="channel, ", more="max(date_format(ts, 'HH:mm')) AS last_minute, ",
-        counted=tuple(_COUNTED), columns="channel day last_minute",
+        counted=tuple(_COUNTED), columns="channel on_day last_minute",
     ),
     _daily(
         "q17", "q17 bids and prices of each auction and day", keys="auction, ", more=_PRICES, counted=("bids",),
-        columns="auction day lowest highest average total_price",
+        columns="auction on_day lowest highest average total_price",
     ),
     _LAST_BID,
     _TOP_TEN,

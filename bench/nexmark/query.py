@@ -11,7 +11,7 @@ from bench.nexmark.windows import Window
 
 Source: TypeAlias = Literal["files", "kafka"]
 TIMES = frozenset({"window_start", "window_end", "ts", "bid_ts"})
-TEXTS = frozenset({"name", "item_name", "channel", "url", "day", "last_minute", "label", "time_of_day"})
+TEXTS = frozenset({"name", "item_name", "channel", "url", "on_day", "last_minute", "label", "time_of_day"})
 DECIMALS = frozenset({"reduced"})
 """Columns of results by type; all others are BIGINT."""
 
