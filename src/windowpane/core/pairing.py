@@ -17,7 +17,7 @@ Bools = npt.NDArray[np.bool_]
 Pairs: TypeAlias = tuple[Int64s, Int64s]
 """Positions of left rows, and of right ones."""
 
-CHUNK_PAIRS = 1_000_000
+CHUNK_PAIRS = 1 << 17
 """About how many pairs are made at once."""
 
 

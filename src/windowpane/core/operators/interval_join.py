@@ -23,7 +23,9 @@ from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, plain, select
 from windowpane.core.run_content import Content
+from windowpane.core.runs import PIECE_ROWS
 from windowpane.core.state import Header, StateEntries
+from windowpane.core.windows.ranges import chunks
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -55,6 +57,11 @@ class Side:
     def panes_of(self, ts: Int64s) -> Int64s:
         panes: Int64s = ts // self.width_us
         return panes
+
+    def drop(self, pane: int) -> None:
+        self.rows.drop(pane)
+        if pane in self.used:
+            self.used.drop(pane)
 
     def were_used(self, rows: pa.RecordBatch) -> Bools:
         """Which rows have found a partner before."""
@@ -213,15 +220,13 @@ class IntervalJoin(Operator):
                 due = np.ones(len(ts), bool) if first_us is None else ts > first_us
                 return due if last_us is None else due & (ts <= last_us)
 
-            for pane in kept.rows.starts():
-                if last_us is not None and pane * kept.width_us > last_us:
-                    continue
-                for rows in kept.rows.parts([pane], are_due):
+            panes = [pane for pane in kept.rows.starts() if last_us is None or pane * kept.width_us <= last_us]
+            for first, last in chunks(np.array([kept.rows.rows([pane]) for pane in panes], np.int64), PIECE_ROWS):
+                for rows in kept.rows.parts(panes[first:last], are_due):
                     yield from self._settle_rows(rows, number)
+            for pane in panes:
                 if last_us is None or (pane + 1) * kept.width_us - 1 <= last_us:
-                    kept.rows.drop(pane)
-                    if pane in kept.used:
-                        kept.used.drop(pane)
+                    kept.drop(pane)
 
     def _settle_rows(self, rows: pa.RecordBatch, number: int) -> Iterator[Frame]:
         """The account of rows of a side; those without a partner are given if the join preserves them."""

@@ -80,7 +80,7 @@ def expand(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     lengths = high - low
     owner = np.repeat(np.arange(len(low)), lengths)
     first = np.cumsum(lengths) - lengths
-    return owner, np.arange(len(owner)) - first[owner] + low[owner]
+    return owner, np.arange(len(owner)) + np.repeat(low - first, lengths)
 
 
 def union_of_ranges(low: Int64s, high: Int64s) -> Int64s:
