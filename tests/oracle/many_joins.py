@@ -34,6 +34,12 @@ QUERIES = {
     f"FROM a GROUP BY k, tumblingwindow('ms', 10){LATE}) AS p JOIN (SELECT k, max(w) AS m, window_start, "
     f"window_end FROM b GROUP BY k, tumblingwindow('ms', 10){LATE}) AS q ON p.k = q.k AND "
     "p.window_start = q.window_start AND p.window_end = q.window_end",
+    "four": f"SELECT a.v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k JOIN a AS e ON e.ts = a.ts AND e.k = a.k"
+    f"{WINDOW}{LATE}",
+    "the first": "SELECT k, sum(m) AS m, count(*) AS n FROM (SELECT k, max(v) AS m FROM a GROUP BY k, "
+    f"tumblingwindow('ms', 10) ORDER BY m DESC, k LIMIT 2{LATE}) AS t GROUP BY k, tumblingwindow('ms', 20)",
+    "ranked": "SELECT v, r AS w, a.ts AS x FROM a JOIN (SELECT k, row_number() OVER (ORDER BY max(v) DESC, k) AS r "
+    f"FROM a GROUP BY k, tumblingwindow('ms', 10) QUALIFY r < 3{LATE}) AS t ON a.k = t.k AND v > r{WINDOW}{LATE}",
 }
 
 
@@ -75,6 +81,12 @@ def values(found: Any) -> Results:
 def _windows(a: list[Row], b: list[Row], d: list[Row], *, outer: bool = False) -> Results:
     joined = pairs(a, b, within, outer=outer)
     return values(pairs(joined, d, lambda pair, row: within(pair[0], row) and above(row, pair[0]), outer=outer))
+
+
+def _four(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    joined = pairs(pairs(a, b, within), d, lambda pair, row: within(pair[0], row))
+    found = pairs(joined, a, lambda three, row: same(three[0][0], row) and three[0][0][0] == row[0])
+    return values([three for three, _ in found])
 
 
 def _other_keys(a: list[Row], b: list[Row], d: list[Row]) -> Results:
@@ -135,9 +147,35 @@ def _two_results(a: list[Row], b: list[Row], _: list[Row]) -> Results:
             if key is not None and (key, start) in others]  # fmt: skip
 
 
+def _ranks(rows: list[Row]) -> dict[tuple[str | None, int], int]:
+    """The rank of each key among those of its window, by its largest value."""
+    groups, found = _groups(rows), dict[tuple[str | None, int], int]()
+    for start in {start for _, start in groups}:
+        tops = {key: _largest(values) for (key, own), values in groups.items() if own == start}
+        ordered = sorted(tops, key=lambda key: (tops[key] is None, -(tops[key] or 0), key is not None, key or ""))
+        found |= {(key, start): number for number, key in enumerate(ordered, 1)}
+    return found
+
+
+def _first(a: list[Row], *_: list[Row]) -> Results:
+    groups, sums = _groups(a), dict[tuple[str | None, int], list[int | None]]()
+    for (key, start), rank in _ranks(a).items():
+        if rank <= 2:
+            sums.setdefault((key, start // 2), []).append(_largest(groups[key, start]))
+    known = {group: [each for each in values if each is not None] for group, values in sums.items()}
+    return [(group[0], sum(known[group]) if known[group] else None, len(values)) for group, values in sums.items()]
+
+
+def _ranked(a: list[Row], *_: list[Row]) -> Results:
+    ranks = _ranks(a)
+    return [(value, ranks[key, ts // 10], ts) for ts, key, value in a
+            if key is not None and value is not None and value > ranks[key, ts // 10] < 3]  # fmt: skip
+
+
 _BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
     "window": _windows,
     "left": lambda a, b, d: _windows(a, b, d, outer=True),
+    "four": _four,
     "other keys": _other_keys,
     "interval": lambda a, b, d: values(_in_time(a, b, d)),
     "by the first": _by_the_first,
@@ -146,4 +184,6 @@ _BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
     "itself in windows": _itself_in_windows,
     "its maximum": _its_maximum,
     "two results": _two_results,
+    "the first": _first,
+    "ranked": _ranked,
 }

@@ -108,6 +108,8 @@ def test_several_rows_of_one(spark: SparkSession, name: str) -> None:
         "interval_joins/semi",
         "interval_joins/window_around",
         "stream_joins/static_table_in_a_side",
+        "stream_joins/three_streams",
+        "interval_joins/with_results",
     ],
 )
 def test_queries_over_queries(spark: SparkSession, name: str) -> None:

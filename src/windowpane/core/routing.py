@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.frames import (
     AdmittedGroups,
+    Emissions,
     Frame,
     GroupRequests,
     MaybeLateRows,
@@ -60,6 +61,8 @@ class Route:
                 yield home, frame
             case GroupRequests():
                 yield from _split(frame, (c.WINDOW_KEY,), shards)
+            case Emissions():
+                yield from _split(frame, self.by, shards)
             case Rows() | Partials() | MaybeLateRows() | AdmittedGroups():
                 yield from _split(frame, self.by, shards)
                 if self.broadcast:
@@ -70,7 +73,9 @@ class Route:
 
 
 def _split(
-    frame: Rows | Partials | MaybeLateRows | GroupRequests | AdmittedGroups, by: tuple[str, ...], shards: int
+    frame: Rows | Partials | MaybeLateRows | GroupRequests | AdmittedGroups | Emissions,
+    by: tuple[str, ...],
+    shards: int,
 ) -> Iterator[tuple[int, Frame]]:
     batch = frame.batch
     owner = shard_of([batch.column(name) for name in by], batch.num_rows, shards)

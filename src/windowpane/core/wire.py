@@ -78,7 +78,7 @@ def data_rows(frames: Iterable[Frame]) -> int:
     return sum(frame.batch.num_rows for frame in frames if isinstance(frame, _CROSSING))
 
 
-_CROSSING = (Rows, TriggerTimes, Partials, MaybeLateRows, GroupRequests, AdmittedGroups)
+_CROSSING = (Rows, TriggerTimes, Partials, MaybeLateRows, GroupRequests, AdmittedGroups, Emissions)
 
 
 @dataclass(frozen=True)

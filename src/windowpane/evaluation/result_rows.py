@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.rows import int64s
 from windowpane.core.window_id import window_ids
+from windowpane.evaluation.compared_results import HELD, Comparison
 from windowpane.evaluation.projection import Projection
 
-HELD = "_held"
-"""The column that holds HAVING."""
+_TIME = "_result_time"
 
 
 def with_pseudo_columns(
@@ -58,15 +58,28 @@ class ResultRows:
     """The columns that the operators of the outer query read, over those of the inner one."""
     aliases: tuple[tuple[str, str], ...]
     """Columns that operators read, each with the column of the projection that it is."""
+    comparisons: tuple[Comparison, ...] = ()
+    """Steps over all results of a window, before `select`."""
 
     @property
     def computes(self) -> bool:
         """Whether anything is computed, and not only taken along."""
-        return bool(self.select.computed or self.projection.computed or self.projection.times)
+        own = self.select.computed or self.projection.computed or self.projection.times
+        return bool(own or self.comparisons)
+
+    @property
+    def compares(self) -> bool:
+        """Whether it needs all results of a window at once."""
+        return bool(self.comparisons)
 
     def rows(self, results: pa.RecordBatch, times: npt.NDArray[np.int64], clock_us: int) -> pa.RecordBatch:
         """As of `core.operators.chained.RowsOfResults`."""
-        source = pa.table({**with_pseudo_columns(results, self.plan_id, self.read), c.EVENT_TIME: pa.array(times)})
+        source = pa.table({**with_pseudo_columns(results, self.plan_id, self.read), _TIME: pa.array(times)})
+        for comparison in self.comparisons:
+            source = comparison.of(source)
+        times = source.column(_TIME)
+        source = source.drop_columns([name for name in (_TIME, c.EVENT_TIME) if name in source.schema.names])
+        source = source.append_column(c.EVENT_TIME, times)
         selected = self._held(self.select.rows(source, clock_us))
         found = self.projection.rows(selected, clock_us)
         columns = {name: found.column(name) for name in found.schema.names if name != c.TIME_SOURCE}

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from windowpane.errors import PlanError, SqlError
+from windowpane.evaluation.compared_results import HELD
 from windowpane.evaluation.expressions import Computed
 from windowpane.evaluation.projection import Projection
-from windowpane.evaluation.result_rows import HELD, ResultRows
+from windowpane.evaluation.result_rows import ResultRows
 from windowpane.plan import physical
+from windowpane.plan.comparing import ComparisonCompiler
 from windowpane.plan.context import PlanContext
 from windowpane.plan.evaluation import Compiler
 from windowpane.plan.eventtime.harness_times import harness_times
@@ -44,16 +46,20 @@ class ChainCompiler:
         read = {name for column in project.columns for name in column.expr.columns}
         read |= {name for step in (event_time.steps if event_time else ()) for name in step.columns}
         outputs = [InputColumn(each.name, each.expr, "key") for each in result.outputs if each.name in read]
-        condition = result.segments[0].condition
+        known = {**PSEUDO_COLUMNS, **types}
+        comparing = ComparisonCompiler(result, self._compiler, self.context)
+        comparisons, known, condition = comparing.compile(known)
         having = [InputColumn(HELD, condition, "where")] if condition else []
-        select = self._projection([*having, *outputs], {**PSEUDO_COLUMNS, **types}, HELD if having else None)
+        select = self._projection([*having, *outputs], known, HELD if having else None)
         shown = {each.name: each.expr.type for each in outputs}
         projection = self._projection(project.columns, shown, project.where)
         if event_time is not None:
             times = harness_times(event_time.steps, self.context.types, self._compiler(shown))
             projection = replace(projection, times=times, continued=False)
-        used = frozenset(name for each in (*having, *outputs) for name in each.expr.columns)
-        return ResultRows(plan_id, select, used, bool(having), projection, tuple(aliases.items()))
+        used = frozenset(name for each in (*having, *outputs) for name in each.expr.columns) | comparing.used()
+        return ResultRows(
+            plan_id, select, used, bool(having), projection, tuple(aliases.items()), comparisons=comparisons
+        )
 
     def _projection(
         self, columns: Sequence[InputColumn], types: Mapping[str, str | None], where: str | None
@@ -165,6 +171,8 @@ class _Placing:
 
     def _joined(self, stage: WindowStage, chain: ChainStage) -> list[tuple[WindowStage, Placement]] | None:
         """The last group with another window in it; None if that has to be on other shards."""
+        if chain.rows.compares:
+            return None
         group = self.groups[-1]
         below, own = group[-1][1], stage.layout.window
         if not below.route_by:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
+from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator, Call
 from windowpane.core.emission import EmitPolicy
 from windowpane.core.graph import Graph, Input, Node
@@ -67,7 +69,9 @@ def build_graph(
     judge and fold rows. `sharded`: rows are divided among shards.
     """
     layout = stages if sharded else stages.in_one_shuffle()
-    building = _Building(layout, rows, data_driven=data_driven, feedback=feedback, sharded=sharded)
+    building = _Building(
+        layout, rows, data_driven=data_driven, feedback=feedback, sharded=sharded, spread=layout.is_spread
+    )
     for stage in layout.stages:
         building.add(stage)
     return Graph(building.nodes)
@@ -80,6 +84,8 @@ class _Building:
     data_driven: bool
     feedback: bool
     sharded: bool
+    spread: bool = True
+    """Rows may be shuffled more than once."""
     nodes: list[Node] = field(default_factory=list)
     last: dict[str, str] = field(default_factory=dict)
     """The node or entry by which the rows of each stage leave it."""
@@ -141,8 +147,15 @@ class _Building:
 
     def add_side(self, stage: SideStage) -> None:
         """Results as rows of one side of a join."""
-        operators = [ResultsAsRows(stage.rows, delay_us=stage.behind_us), ResultIntake(stage.keys)]
-        self.last[stage.name] = self.known(stage, self.append(stage, operators, self.last[stage.inputs[0]]))
+        source, as_rows = self.last[stage.inputs[0]], ResultsAsRows(stage.rows, delay_us=stage.behind_us)
+        source = self.append(stage, [as_rows], source, **self.whole_windows(stage))
+        self.last[stage.name] = self.known(stage, self.append(stage, [ResultIntake(stage.keys)], source))
+
+    def whole_windows(self, stage: ChainStage) -> dict[str, Any]:
+        """Results that are compared with others of their window go to one place for each window."""
+        if not stage.rows.compares or not self.spread:
+            return {}
+        return {"step": self.steps[self.last[stage.inputs[0]]] + 1, "to": Placement((c.WINDOW_START, c.WINDOW_END))}
 
     def add_meeting(self, stage: MeetingStage) -> None:
         """Results go where the partners are, and so do rows of streams that have come there before."""
@@ -152,13 +165,8 @@ class _Building:
         )
         step = max(self.steps[source] for source in sources) + moved
         to = stage.placement or Placement()
-        for number, source in enumerate(sources):
-            while self.steps[source] < step - 1:
-                at = self.steps[source] + 1
-                sources[number] = self.append(
-                    stage, [Passing()], sources[number], step=at, to=to, name=f"{stage.inputs[number]}.Passing{at}"
-                )
-            assert self.steps[source] <= step
+        sources = [self.passed(stage, each, source, step - 1, to) for each, source in
+                   zip(stage.inputs, sources, strict=True)]  # fmt: skip
         name = f"{stage.name}.Meeting"
         route = Route(to.route_by, to.broadcast, stage.account)
         inputs = tuple(
@@ -169,6 +177,12 @@ class _Building:
         self.nodes.append(Node(name, Meeting(left, right), inputs, stage.account, step=step, key=name))
         self.steps[name] = step
         self.last[stage.name] = self.known(stage, name)
+
+    def passed(self, stage: MeetingStage, name: str, source: str, last: int, to: Placement) -> str:
+        """Rows of the stage `name`, brought on to the step `last` if they are at an earlier one."""
+        for at in range(self.steps[source] + 1, last + 1):
+            source = self.append(stage, [Passing()], source, step=at, to=to, name=f"{name}.Passing{at}")
+        return source
 
     def known(self, stage: Stage, node: str) -> str:
         """Keep the schema of the rows that leave a stage by a node, which is returned."""
@@ -184,7 +198,7 @@ class _Building:
         as_rows = ResultsAsRows(stage.rows, delay_us=stage.behind_us)
         if stage.placement is None:
             self.chained_by[stage.account] = self.windows_over(stage.name)[0].layout.window.route_by
-        made = self.append(stage, [as_rows], source)
+        made = self.append(stage, [as_rows], source, **self.whole_windows(stage))
         self.rows = {**self.rows, stage.name: Graph(self.nodes).schemas(self.rows)[made]}
         source = self.append(stage, [ResultIntake(stage.keys), *gate], made)
         step = self.steps[source]

@@ -247,6 +247,7 @@ AnyStage: TypeAlias = (
     | OutputStage
 )
 Kind = TypeVar("Kind", bound=Stage)
+_COMPARED = "results by window to compare them"
 
 
 @dataclass(frozen=True)
@@ -318,6 +319,7 @@ class StageGraph:
         moved = {stage.name: stage.placement for stage in self.of(ChainStage)}
         chained = [moved.get(stage.inputs[0]) for stage in self.windows[1:]]
         later = [f"{placement.describe()} for the window above" for placement in chained if placement is not None]
+        later = [*([_COMPARED] if any(each.rows.compares for each in self.of(ChainStage)) else []), *later]
         return ", then ".join([self.first_window.layout.describe(), *later])
 
     def _describe_leaves(self) -> str:
@@ -325,7 +327,8 @@ class StageGraph:
         read = [f"{stage.placement.describe()} for {stage.account}" for stage in self.of(LeafStage)]
         later: list[ChainStage | MeetingStage] = [*self.of(ChainStage), *self.of(MeetingStage)]
         later.sort(key=self.stages.index)
-        moved = [f"{each.placement.describe()} for {each.account}" for each in later if each.placement is not None]
+        moved = [_COMPARED] if any(each.rows.compares for each in self.of(ChainStage)) else []
+        moved += [f"{each.placement.describe()} for {each.account}" for each in later if each.placement is not None]
         moved += [f"{each.layout.window.describe()} for the groups of {each.account}" for each in self.windows
                   if each.layout.join is not None]  # fmt: skip
         return ", then ".join([" and ".join(dict.fromkeys(read)), *dict.fromkeys(moved)])

@@ -25,6 +25,10 @@ ENOUGH = 50_000
 class RowsOfResults(Protocol):
     """Computes the rows of the outer query from results of the inner one."""
 
+    @property
+    def compares(self) -> bool:
+        """Whether it needs all results of a window at once."""
+
     def rows(self, results: pa.RecordBatch, times: Int64s, clock_us: int) -> pa.RecordBatch:
         """Rows with EVENT_TIME, and KEEP, ERROR and DETAIL where they are needed. Results that HAVING drops give none.
 
@@ -60,7 +64,8 @@ class ResultsAsRows(Operator):
     def on_emissions(self, frame: Emissions) -> list[Frame]:
         final = select(frame.batch, flags(frame.batch, c.FINAL))
         self._taken += [final] if final.num_rows else []
-        return self._made() if sum(each.num_rows for each in self._taken) >= ENOUGH else []
+        enough = sum(each.num_rows for each in self._taken) >= ENOUGH and not self._computed.compares
+        return self._made() if enough else []
 
     def _made(self) -> list[Frame]:
         """The rows of the results taken."""

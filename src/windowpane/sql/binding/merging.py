@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windowpane.sql.query import BoundQuery, Output
-from windowpane.sql.result_steps import Filter, Over, Sort
+from windowpane.sql.result_steps import Filter, Sort
 from windowpane.sql.scalar import substitute_columns
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import SelectStmt
@@ -51,8 +51,3 @@ def check_results_read(source: SourceText, inner: BoundQuery) -> None:
         if isinstance(step, Sort) and step.limit is None:
             message = "ORDER BY has no effect on what a window or a join reads"
             raise source.error("UNSUPPORTED_SUBQUERY", message, "leave it out", at=step.order[0].expr.span)
-        if isinstance(step, Sort | Over):
-            word = "LIMIT compares" if isinstance(step, Sort) else "a window function compares"
-            message = f"{word} groups that are on different shards, so a window or a join cannot read its results"
-            at = step.order[0].expr.span if isinstance(step, Sort) else step.calls[0].span
-            raise source.error("UNSUPPORTED_SUBQUERY", message, "use max_by, min_by or approx_top_k", at=at)
