@@ -105,7 +105,7 @@ def test_a_codec(tmp_path: Path) -> None:
     assert plan.scan is not None
     values = [b"ts=1,k=a,v=2", b"ts=1,k=a,v=many", None, b"x" * (1 << 25)]
     handed = {VALUE: pa.array(values, pa.binary()), PARTITION: pa.array([0] * len(values), pa.int32())}
-    (scanned,) = worker_scan(plan.scan).read(iter([pa.RecordBatch.from_pydict(handed)]), 0)
+    (scanned,) = worker_scan(plan.scan.streams[0]).read(iter([pa.RecordBatch.from_pydict(handed)]), 0)
     assert scanned.rows.column(c.EVENT_TIME).to_pylist() == [1_000_000, None, None, None]
     assert scanned.rows.column(c.ERROR).to_pylist() == [None, "decode_error", "decode_error", "decode_error"]
     with pytest.raises(ConfigError, match="Spark does not decode PAIRS values"):

@@ -122,6 +122,6 @@ def test_workers_import_no_planner(tmp_path: Path) -> None:
 
 def _stages(plan: Plan) -> tuple[FoldStage, MergeStage]:
     assert plan.scan is not None
-    scan = worker_scan(plan.scan)
+    scan = worker_scan(plan.scan.streams[0])
     stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
     return FoldStage(stages, (0,), scan), MergeStage(stages, 1, (0,), 0)

@@ -57,7 +57,7 @@ def scan(*, topics: bool = False, original: bool = False, beside: tuple[tuple[st
         several_topics=topics,
         max_record_bytes=1 << 24,
     )
-    return Scan(reader, Projection(CHAIN, (("_v", "v"),), (), None), original)
+    return Scan(reader, (Projection(CHAIN, (("_v", "v"),), (), None),), original)
 
 
 def scanned(of: Scan, *batches: pa.RecordBatch) -> Scanned:

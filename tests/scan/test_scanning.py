@@ -40,7 +40,7 @@ def scan(
     times = EventTimes((time,)) if time else None
     items = tuple((name, Computed(text, kind, fails, reason, name)) for name, text, kind, fails in computed)
     reader = FileReader(load(source_format(format_name).file_reader), tuple(columns.items()), 1 << 24)
-    return Scan(reader, Projection(times, plain, items, where))
+    return Scan(reader, (Projection(times, plain, items, where),))
 
 
 def listing(*paths: Path, modified_us: int = 7) -> pa.RecordBatch:

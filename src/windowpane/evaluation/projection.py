@@ -30,6 +30,8 @@ class Projection:
     """Of those that fail on a row the first is to blame."""
     where: str | None
     """The column that says whether a row is kept."""
+    constants: tuple[tuple[str, pa.Scalar], ...] = ()
+    """Columns that have the same value in all rows."""
     carried: tuple[str, ...] = (c.SOURCE_PARTITION,)
     """Columns of the source that go along, where it has them."""
     continued: bool = False
@@ -39,6 +41,7 @@ class Projection:
         """Rows as operators take them. CORRUPT of `source` is the text of what could not be read."""
         columns = self._times(source, clock_us)
         columns |= {name: whole_column(source, column) for name, column in self.plain}
+        columns |= {name: pa.repeat(value, source.num_rows) for name, value in self.constants}
         reasons, details = [], [unreadable(source)]
         if details[0].null_count < source.num_rows:
             reasons.append(pc.if_else(details[0].is_valid(), DECODE, pa.scalar(None, pa.string())))

@@ -61,13 +61,14 @@ class Compiler:
     ) -> Projection:
         conditions = conditions_of(columns)
         plain = tuple((each.name, _name(each.expr)) for each in columns if _name(each.expr) in self.types)
+        constants = {each.name: value for each in columns if (value := _constant(each.expr)) is not None}
         computed = {
             each.name: self.computed(each.expr, conditions[each.name])
             for each in columns
-            if _name(each.expr) not in self.types
+            if _name(each.expr) not in self.types and each.name not in constants
         }
         ordered = tuple((name, computed[name]) for name in blame_order(columns) if name in computed)
-        return Projection(times, plain, ordered, where)
+        return Projection(times, plain, ordered, where, tuple(constants.items()))
 
     def computed(self, expr: Expr, conditions: Sequence[str] = ()) -> Computed:
         """One expression, with its guard if it can fail."""
@@ -82,3 +83,13 @@ class Compiler:
 def _name(expr: Expr) -> str:
     """The column that an expression is, where it is one."""
     return expr.text.strip("`")
+
+
+def _constant(expr: Expr) -> pa.Scalar | None:
+    """What branches of unions and joins have in place of another branch's columns: NULL, and what names the branch."""
+    if expr.text in ("TRUE", "FALSE"):
+        return pa.scalar(expr.text == "TRUE")
+    if expr.type == "INT" and expr.text.isdecimal():
+        return pa.scalar(int(expr.text), pa.int32())
+    kind = to_arrow(expr.type) if expr.type is not None else None
+    return pa.scalar(None, kind) if kind is not None and expr.text == f"CAST(NULL AS {expr.type})" else None

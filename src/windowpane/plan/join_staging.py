@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from windowpane.core.joining import JoinPlan
 from windowpane.core.side import Key
 from windowpane.errors import PlanError, SqlError
 from windowpane.evaluation.pairs import PairExpressions
-from windowpane.evaluation.projection import Projection
 from windowpane.plan.evaluation import Compiler
 from windowpane.plan.node_fields import InputColumn, JoinFields
 from windowpane.plan.stream_joins import side_of
@@ -66,7 +66,7 @@ class _Compiling:
                 raise _refused(each.expr) from unsure
         found = self._compiler.projection(columns, where=where)
         return PairExpressions(
-            Projection(None, found.plain, found.computed, where, carried=(), continued=True),
+            replace(found, carried=(), continued=True),
             tuple(each.name for each in columns if each.name != where),
         )
 

@@ -7,59 +7,77 @@ Workers read columns with Arrow. DuckDB computes expressions if the result is ce
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windowpane.config import Stream
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import PlanError, SqlError
+from windowpane.evaluation.event_times import EventTimes
 from windowpane.evaluation.projection import Projection
 from windowpane.formats import CodecFormat, source_format
 from windowpane.plan import physical
 from windowpane.plan.evaluation import Compiler
 from windowpane.plan.eventtime.scan_times import scan_times
+from windowpane.plan.node import PlanNode
+from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.scan_sources import Refused, scan_columns, several_topics
-from windowpane.plan.stages import InputStage, StageGraph
+from windowpane.plan.stages import InputStage, LeafStage, StageGraph
 from windowpane.sql import SessionFacts, Translated
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
 
+_WHERE = "_branch_where"
+
 
 @dataclass(frozen=True)
-class ColumnarScan:
-    """What workers read, and how they compute the columns of the input projection from it."""
+class StreamScan:
+    """What workers read of a stream, and how they compute the columns of the input projection from it."""
 
     stream: str
+    partitions_of: str
+    """What the names of its source partitions begin with: the stream, unless FROM names that more than once."""
     format: str
     codec: CodecFormat | None
     """How values of messages, or lines of files, are decoded."""
     decoding_options: Mapping[str, str]
     columns: tuple[Column, ...]
     """Columns of the files, or of the values of messages."""
-    projection: Projection
-    """How rows for the operators are computed from them."""
+    projections: tuple[Projection, ...]
+    """How rows for the operators are computed from them. A branch of a UNION ALL has a projection of its own before."""
     original: bool
     """Side outputs keep original events."""
     own: tuple[Column, ...]
     """Further columns of messages that the query uses."""
     several_topics: bool
     max_record_bytes: int
-    session: SessionFacts
-    """Settings of the session that the computed columns depend on."""
 
     @property
     def stamped(self) -> bool:
         """Whether event times fall back to the time at which the source recorded a row."""
-        times = self.projection.times
+        times = self.projections[0].times
         return times is not None and any(each.column == SOURCE_TIME for each in times.lookups)
-
-    def holds_in(self, session: SessionFacts) -> bool:
-        """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
-        return self.session.hold_in(session) or not self.projection.computed
 
     def describe(self) -> str:
         if source_format(self.format).is_messages:
             return f"{self.stream} is read by Spark, and its values by the columnar scan: workers decode them"
         return f"{self.stream} is read by the columnar scan: no raw row enters the JVM"
+
+
+@dataclass(frozen=True)
+class ColumnarScan:
+    """All streams of a query, each as often as FROM names it, in that order."""
+
+    streams: tuple[StreamScan, ...]
+    session: SessionFacts
+    """Settings of the session that the computed columns depend on."""
+
+    def holds_in(self, session: SessionFacts) -> bool:
+        """Whether the computed values are Spark's in this session, whose settings may differ from those of the plan."""
+        computes = any(projection.computed for stream in self.streams for projection in stream.projections)
+        return self.session.hold_in(session) or not computes
+
+    def describe(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(stream.describe() for stream in self.streams))
 
 
 def resolve_scan(
@@ -77,11 +95,13 @@ def resolve_scan(
     try:
         if stages.output.reinjects:
             raise Refused("it also reads reinjected rows")  # noqa: TRY301
-        scan = _chosen(stage, streams, session or SessionFacts(), folds=stages.first_window.folds)
+        scan = _chosen(
+            stage, streams, session or SessionFacts(), folds=stages.first_window.folds and not stages.of(LeafStage)
+        )
     except Refused as refused:
         _refuse_if_required(asked, str(refused))
         return None, tuple(f"{name} is read by Spark, not by the columnar scan: {refused}" for name in asked)
-    return scan, (scan.describe(),)
+    return scan, scan.describe()
 
 
 def _is_candidate(stream: Stream) -> bool:
@@ -108,35 +128,66 @@ def _refuse_if_required(asked: Mapping[str, Stream], reason: str) -> None:
 
 def _chosen(stage: InputStage, streams: Mapping[str, Stream], session: SessionFacts, *, folds: bool) -> ColumnarScan:
     """`folds`: rows are aggregated where they are read, so that only rows of a side output need their event."""
-    timed = stage.source if isinstance(stage.source, physical.PhysicalEventTime) else None
-    source = timed.child if timed is not None else stage.source
-    if isinstance(source, physical.PhysicalGenerate):
-        raise Refused("FROM makes several rows of one")
-    if not isinstance(source, physical.PhysicalDataSource):
-        raise Refused("FROM has another table or stream")
-    stream = streams[source.stream]
-    columns = scan_columns(stream, source.columns)
     if stage.original and not folds:
         raise Refused("a side output keeps original events, and rows are not aggregated where they are read")
-    types: dict[str, str | None] = dict(columns.types)
-    times = scan_times(timed.steps, columns.types) if timed else None
+    sources = stage.source.branches if isinstance(stage.source, physical.PhysicalUnion) else (stage.source,)
+    return ColumnarScan(tuple(_stream_scan(stage, each, streams, session) for each in sources), session)
+
+
+def _stream_scan(
+    stage: InputStage, source: PlanNode, streams: Mapping[str, Stream], session: SessionFacts
+) -> StreamScan:
+    branch = source if isinstance(source, physical.PhysicalBranch) else None
+    source = branch.child if branch is not None else source
+    timed = source if isinstance(source, physical.PhysicalEventTime) else None
+    source = timed.child if timed is not None else source
+    if isinstance(source, physical.PhysicalGenerate):
+        raise Refused("FROM makes several rows of one")
+    if isinstance(source, physical.PhysicalUnion):
+        raise Refused("event time is a column of the UNION ALL")
+    if not isinstance(source, physical.PhysicalDataSource):
+        raise Refused("FROM has another table")
+    stream = streams[source.stream]
+    if not _is_candidate(stream):
+        raise Refused(f"FROM has {source.stream}, which is read by Spark")
+    columns = scan_columns(stream, source.columns)
+    times = scan_times(stage, timed.steps, columns.types) if timed else None
     try:
-        projection = Compiler(types, session, _check).projection(stage.columns, times, where=stage.where)
+        projections = _projections(stage, branch, columns.types, times, session)
     except SqlError as unsure:
         raise Refused(unsure.message) from unsure
-    return ColumnarScan(
+    return StreamScan(
         stream=source.stream,
+        partitions_of=source.partitions_of,
         format=stream.source_format.name,
         codec=stream.codec,
         decoding_options=stream.decoding_options,
         columns=columns.read,
-        projection=projection,
+        projections=projections,
         original=stage.original,
         own=columns.own,
         several_topics=stream.source_format.is_messages and several_topics(stream),
         max_record_bytes=stream.max_record_bytes,
-        session=session,
     )
+
+
+def _projections(
+    stage: InputStage,
+    branch: physical.PhysicalBranch | None,
+    types: Mapping[str, str],
+    times: EventTimes | None,
+    session: SessionFacts,
+) -> tuple[Projection, ...]:
+    """From the columns of a stream to those of the input projection."""
+    if branch is None:
+        return (Compiler(types, session, _check).projection(stage.columns, times, where=stage.where),)
+    columns = [InputColumn(name, expr, "key") for name, expr in branch.projection]
+    columns += [InputColumn(_WHERE, branch.where, "where")] if branch.where is not None else []
+    where = _WHERE if branch.where is not None else None
+    first = Compiler(types, session, _check).projection(columns, times, where=where)
+    named = {name: expr.type for name, expr in branch.projection}
+    second = Compiler(named, session, _check).projection(stage.columns, where=stage.where)
+    return first, replace(second, continued=True)
 
 
 def _check(expr: Expr, found: Translated) -> None:

@@ -162,8 +162,7 @@ class JoinStage(Stage):
 
     def holds_in(self, session: SessionFacts) -> bool:
         """Whether workers compute these columns as Spark does in this session."""
-        same = (session.utc or not self.session.utc) and (session.ansi or not self.session.ansi)
-        return same or (self.plan.on is None and self.plan.after is None)
+        return self.session.hold_in(session) or (self.plan.on is None and self.plan.after is None)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
 from windowpane.formats import source_format
 from windowpane.plan.build import Plan
-from windowpane.plan.scan import ColumnarScan
+from windowpane.plan.scan import StreamScan
 from windowpane.runtime.refreshing import StaticTables
 from windowpane.spark.dataflow import Sources
 
@@ -40,7 +40,7 @@ def pipeline_sources(
             reading=reading,
         )  # fmt: skip
 
-    def scanned(scan: ColumnarScan) -> DataFrame:
+    def scanned(scan: StreamScan) -> DataFrame:
         if source_format(scan.format).is_messages:
             return open_records(
                 spark, scan.stream, config.streams[scan.stream], max_records=max_records,

@@ -66,17 +66,17 @@ class Scanned:
 
 @dataclass(frozen=True)
 class Scan:
-    """A reader and its projection. Pickled: `read` runs in the workers."""
+    """A reader, and projections one after the other. Pickled: `read` runs in the workers."""
 
     reader: Reader
-    projection: Projection
+    projections: tuple[Projection, ...]
     original: bool = False
     """A side output keeps original events, so the rows as they were read are kept along."""
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the rows, with their original events as text."""
-        schema = self.projection.rows(empty_batch(self.reader.schema), 0).schema
+        schema = self._projected(empty_batch(self.reader.schema), 0).schema
         return schema.append(pa.field(c.EVENT, pa.string())) if self.original else schema
 
     def read(self, handed: Iterator[pa.RecordBatch], clock_us: int) -> Iterator[Scanned]:
@@ -85,8 +85,13 @@ class Scan:
             scanned = self._damaged(found) if isinstance(found, Damage) else self._scanned(found, clock_us)
             yield replace(scanned, place=part.place)
 
+    def _projected(self, rows: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
+        for projection in self.projections:
+            rows = projection.rows(rows, clock_us)
+        return rows
+
     def _scanned(self, source: pa.RecordBatch, clock_us: int) -> Scanned:
-        rows = self.projection.rows(source, clock_us)
+        rows = self._projected(source, clock_us)
         if not self.original:
             return Scanned(rows)
         numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from windowpane.errors import PlanError
 from windowpane.evaluation.made_rows import MadeRows
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
-from windowpane.plan.scan import ColumnarScan
+from windowpane.plan.scan import StreamScan
 from windowpane.plan.stages import ChainStage, JoinStage
 from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.scan.files import FileReader
@@ -55,7 +56,7 @@ class Sources:
 
     stream: Callable[[str], DataFrame]
     table: Callable[[str], DataFrame]
-    scanned: Callable[[ColumnarScan], DataFrame] | None = None
+    scanned: Callable[[StreamScan], DataFrame] | None = None
     """For the columnar scan, only what workers read a stream by: the list of its files, or its records as they are."""
 
 
@@ -82,25 +83,13 @@ def build_dataflow(
     register_functions(spark)
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     facts = SessionFacts.of(settings)
-    _check_chains(plan, facts)
-    _check_joins(plan, facts)
-    fits = plan.scan is not None and plan.scan.holds_in(facts)
-    if plan.scan is not None and fits and sources.scanned is not None and feedback:
-        scan = worker_scan(plan.scan, access)
-        rows, crossing = sources.scanned(plan.scan), scan.schema
-    else:
-        scan = None
-        rows = InputFrame(
-            spark, plan.stages.input, plan.types, stream=sources.stream, table=sources.table, clock=not feedback
-        ).build()
-        crossing = to_arrow_schema(rows.schema, timezone="UTC")
-    sent = MadeRows().marked(empty_batch(crossing)).schema
-    sent = pa.schema([field for field in sent if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
+    _check_session(plan, facts)
+    inputs = _inputs(spark, plan, sources, facts, feedback=feedback, access=access)
+    crossing = MadeRows().marked(empty_batch(inputs[0].schema)).schema
+    sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
     stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback, spread=spread)
-    if scan is None and not stages.ordered:
-        rows = rows.drop(*c.FILE_COLUMNS)
     ids = shard_ids(spark, shards)
-    folded = rows.mapInArrow(FoldStage(stages, ids, scan).run, PACKED)
+    folded = reduce(DataFrame.unionAll, [each.folded(stages, ids) for each in inputs])
     if ticks:
         folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
     results = ResultFrame.over(
@@ -115,37 +104,65 @@ def build_dataflow(
     return Dataflow(packed, stages, results, ids)
 
 
-def _check_chains(plan: Plan, session: SessionFacts) -> None:
-    """Workers compute what stands between two windows, as Spark does in UTC and ANSI mode."""
-    if not all(stage.holds_in(session) for stage in plan.stages.of(ChainStage)):
-        raise PlanError(
-            "CHAIN_SESSION", "what is computed between two windows depends on the session's time zone or ANSI mode",
-            "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true, or compute it elsewhere",
-        )  # fmt: skip
+_COMPUTED: dict[type[ChainStage | JoinStage], tuple[str, str]] = {
+    ChainStage: ("CHAIN_SESSION", "what is computed between two windows"),
+    JoinStage: ("JOIN_EXPRESSION", "what is over both sides of a join"),
+}
 
 
-def _check_joins(plan: Plan, session: SessionFacts) -> None:
-    """Workers compute what is over both sides of a join, as Spark does in UTC and ANSI mode."""
-    if not all(stage.holds_in(session) for stage in plan.stages.of(JoinStage)):
-        raise PlanError(
-            "JOIN_EXPRESSION", "what is over both sides of a join depends on the session's time zone or ANSI mode",
-            "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true",
-        )  # fmt: skip
+def _check_session(plan: Plan, session: SessionFacts) -> None:
+    """Behind the first shuffle, workers compute expressions as Spark does in UTC and ANSI mode."""
+    for kind, (code, what) in _COMPUTED.items():
+        if not all(stage.holds_in(session) for stage in plan.stages.of(kind)):
+            raise PlanError(
+                code, f"{what} depends on the session's time zone or ANSI mode",
+                "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true, or compute it elsewhere",
+            )  # fmt: skip
 
 
-def worker_scan(scan: ColumnarScan, access: Access = NO_ACCESS) -> Scan:
+@dataclass(frozen=True)
+class _Input:
+    """What the tasks of a source get: rows, or what the scan reads them by. `schema`: of the rows."""
+
+    handed: DataFrame
+    schema: pa.Schema
+    scan: Scan | None = None
+    partitions_of: str | None = None
+    """The stream that the scan reads, in the names of source partitions."""
+
+    def folded(self, stages: Stages, shard_ids: tuple[int, ...]) -> DataFrame:
+        if self.partitions_of is not None:
+            stages = replace(stages, stream=self.partitions_of)
+        unused = c.FILE_COLUMNS if self.scan is None and not stages.ordered else ()
+        return self.handed.drop(*unused).mapInArrow(FoldStage(stages, shard_ids, self.scan).run, PACKED)
+
+
+def _inputs(
+    spark: SparkSession, plan: Plan, sources: Sources, facts: SessionFacts, *, feedback: bool, access: Access
+) -> list[_Input]:
+    """One for each stream that workers read, or one for all of FROM."""
+    if plan.scan is not None and plan.scan.holds_in(facts) and sources.scanned is not None and feedback:
+        scans = [(each, worker_scan(each, access)) for each in plan.scan.streams]
+        return [_Input(sources.scanned(each), scan.schema, scan, each.partitions_of) for each, scan in scans]
+    rows = InputFrame(
+        spark, plan.stages.input, plan.types, stream=sources.stream, table=sources.table, clock=not feedback
+    ).build()
+    return [_Input(rows, to_arrow_schema(rows.schema, timezone="UTC"))]
+
+
+def worker_scan(scan: StreamScan, access: Access = NO_ACCESS) -> Scan:
     """A planned scan as workers run it."""
-    return Scan(_reader(scan, access), scan.projection, scan.original)
+    return Scan(_reader(scan, access), scan.projections, scan.original)
 
 
-def _reader(scan: ColumnarScan, access: Access) -> Reader:
+def _reader(scan: StreamScan, access: Access) -> Reader:
     reader = source_format(scan.format).file_reader
     if reader is not None:
         return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes, access)
     assert scan.codec is not None, "messages are scanned with a codec only"
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
     return MessageReader(
-        stream=scan.stream,
+        stream=scan.partitions_of,
         codec=load(scan.codec.workers)(dict(scan.decoding_options)),
         columns=_typed(scan.columns),
         beside=_typed(scan.own + stamp),

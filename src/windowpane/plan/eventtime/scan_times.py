@@ -11,6 +11,7 @@ from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.eventtime.types import ArrowParser, builtin_types
 from windowpane.plan.guard import in_words
 from windowpane.plan.scan_sources import Refused
+from windowpane.plan.stages import InputStage
 from windowpane.sql.types import INTEGRAL
 
 _READABLE = {
@@ -21,20 +22,18 @@ _READABLE = {
 _CLOCK = "processing_time"
 
 
-def scan_times(steps: Sequence[TimeStep], types: Mapping[str, str]) -> EventTimes | None:
+def scan_times(stage: InputStage, steps: Sequence[TimeStep], types: Mapping[str, str]) -> EventTimes | None:
     """None where rows have the time of their micro-batch; Refused where only Spark can tell.
 
-    Rows need not say where they have their time from if it can be in one place only, or else is the clock's: then the
-    host fills in the clock.
+    `steps`: those of one of the stage's streams. Rows need not say where they have their time from if it can be in one
+    place only, or else is the clock's: then the host fills in the clock.
     """
     clock = steps[-1].origin == _CLOCK
-    looked = steps[:-1] if clock else steps
-    if not looked:
+    lookups = tuple(_lookup(step, types) for step in (steps[:-1] if clock else steps))
+    names_source = len(stage.time_sources) > 1 and not stage.clock_fallback
+    if not lookups and not names_source:
         return None
-    lookups = tuple(_lookup(step, types) for step in looked)
-    chained = len(looked) > 1
-    names_source = chained and len({time_source(step) for step in steps}) > 1
-    return EventTimes(lookups, names_source=names_source, clock=chained and clock)
+    return EventTimes(lookups, names_source=names_source, clock=clock and not stage.clock_fallback)
 
 
 def _lookup(step: TimeStep, types: Mapping[str, str]) -> TimeLookup:
