@@ -20,6 +20,7 @@ from windowpane.plan.eventtime.timing import (
 )
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.join_intervals import with_interval
+from windowpane.plan.join_pushdown import with_conditions_below
 from windowpane.plan.lower import lower
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
@@ -144,10 +145,10 @@ class _Level:
 
 def _plan_tree(context: PlanContext) -> _Level:
     """Plan a query and those whose results it reads."""
-    inner = [replace(context, bound=query) for query in context.bound.relation.queries]
+    whole, context = context, with_conditions_below(with_interval(reading(context)))
+    inner = [replace(whole, bound=query) for query in context.bound.relation.queries]
     if context.bound.relation.joins_results:
         inner = [at_declared_time(each) for each in inner]
-    context = with_interval(reading(context))
     check_stream_join(context)
     if context.is_chained:
         return _plan_outer(context, _plan_tree(inner[0]))
