@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, SideRows, Watermark
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 OUTPUT = PACKED
 REPORT, RESULTS, SIDE = "report", "results", "side"
-STATE_KEY, STATE_VALUE = "entry string", "blob binary"
+STATE_KEY = StructType([StructField("entry", StringType())])
+STATE_VALUE = StructType([StructField("blob", BinaryType())])
+"""As types, not as text: each task would ask the JVM to parse a text, twice."""
 
 
 def state_name(stages: Stages, step: int) -> str:
