@@ -216,14 +216,19 @@ class Hdfs(Server):
         self.url = f"hdfs://{LOOPBACK}:{self.port}"
 
     def command(self) -> list[str]:
-        import pyspark  # noqa: PLC0415  # whose jars have the rest of Hadoop
-
-        jars = f"{HADOOP / 'hdfs'}/*:{Path(pyspark.__file__).parent / 'jars'}/*"
-        source, data = str(ROOT / "scripts" / "MiniHdfs.java"), str(self.folder / "data")
-        return [_java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", jars, source, data, str(self.port)]
+        return hdfs_command(str(self.folder / "data"), LOOPBACK, self.port)
 
     def answers(self) -> bool:
         return self.log.exists() and "\nready" in f"\n{self.log.read_text(errors='replace')}"
+
+
+def hdfs_command(folder: str, host: str, port: int) -> list[str]:
+    """Starts an HDFS that listens on an address. It prints "ready" when it can be used."""
+    import pyspark  # noqa: PLC0415  # whose jars have the rest of Hadoop
+
+    jars = f"{HADOOP / 'hdfs'}/*:{Path(pyspark.__file__).parent / 'jars'}/*"
+    source = str(ROOT / "scripts" / "MiniHdfs.java")
+    return [_java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", jars, source, folder, host, str(port)]
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from windowpane.config.durations import (
     Duration,
@@ -18,9 +18,10 @@ from windowpane.config.durations import (
     Trigger,
     TriggerSetting,
 )
-from windowpane.config.settings import Settings
+from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Label, OptionMap, Place, Text
 from windowpane.formats import CODECS, SINKS, SOURCES, CodecFormat, SinkFormat, SourceFormat, sink_format, source_format
+from windowpane.remote.objects import SCHEMES, scheme_of
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
 DEFAULT_MAX_ROWS_PER_BATCH = 1_000_000
@@ -219,8 +220,8 @@ class Options(Settings):
     umask: Text = Field(
         default="077",
         pattern="^0?[0-7]{3}$",
-        description="Who may read the checkpoint, which holds rows: permissions that are taken away. "
-        '"077": all but the owner\'s. "027": the group may read.',
+        description="Who may read the checkpoint folder, which holds rows: permissions that are taken away. "
+        '"077": all but the owner\'s. "027": the group may read. For folders only, not for addresses of stores.',
     )
     trigger: TriggerSetting = Field(
         default=Trigger(),
@@ -253,6 +254,19 @@ class Options(Settings):
         "counted.",
     )
     metrics: MetricsOptions = Field(default_factory=MetricsOptions, description="Metrics for Prometheus.")
+
+    @field_validator("umask", mode="after")
+    @classmethod
+    def _has_an_effect(cls, umask: str, others: ValidationInfo) -> str:
+        scheme = scheme_of(others.data.get("checkpoint") or "")
+        if scheme:
+            hint = (
+                "remove it; the policies of the store decide who may read the checkpoint"
+                if scheme in SCHEMES
+                else "remove it, and create the folder with the mode that it is to have: hdfs dfs -chmod 700"
+            )
+            raise refusal("CONFLICTING_KEYS", f"it has an effect on a folder only, not on {scheme}://", hint)
+        return umask
 
 
 class Retry(Settings):
