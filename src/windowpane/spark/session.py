@@ -30,6 +30,9 @@ STREAMED_FILES = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpo
 _CHOSEN_KEY = "windowpane.checkpointFiles"
 """What windowpane has set, to tell it from what the user sets."""
 _log = logging.getLogger("windowpane.run")
+RETRY_ALL_KEY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+"""Whether Spark begins a job anew, or ends it, if a task that ran again has written other bytes. A task of ours does:
+its messages are the same, but its report tells how long it took. A lost executor would then end the query."""
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -44,6 +47,7 @@ DEFAULTS = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
+    RETRY_ALL_KEY: "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -124,6 +128,8 @@ def prepare_session(spark: SparkSession, shards: int, checkpoint: str | None = N
     ):
         spark.conf.set(name, DEFAULTS[name])
     _choose_checkpoint_files(spark, checkpoint)
+    if checkpoint is not None and spark.conf.get(RETRY_ALL_KEY, None) is None:
+        spark.conf.set(RETRY_ALL_KEY, DEFAULTS[RETRY_ALL_KEY])
     spark.conf.set("spark.sql.shuffle.partitions", str(shards))
 
 
