@@ -133,8 +133,10 @@ class _Building:
 
     def shared_input(self, stage: InputStage) -> str:
         """Rows that several queries take."""
-        skew_us = self.stages.of(LeafStage)[0].max_future_skew_us
-        return self.append(stage, [Intake(max_future_skew_us=skew_us), Handover()], stage.name, step=0)
+        time = self.stages.of(LeafStage)[0]
+        by_clock = time.mode == "processing_time"
+        intake = ProcessTimeIntake() if by_clock else Intake(max_future_skew_us=time.max_future_skew_us)
+        return self.append(stage, [intake, Handover()], stage.name, step=0)
 
     def add_leaf(self, stage: LeafStage) -> None:
         """The rows that one query takes. They are judged behind the shuffle, where its account is."""
