@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.lease import StoreLease
@@ -19,6 +19,7 @@ class MemoryStore:
     root: str = "memory:"
     objects: dict[str, bytes] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    fence: ClassVar[int] = 0
 
     def address(self, name: str = "") -> str:
         return f"{self.root}/{name}" if name else self.root

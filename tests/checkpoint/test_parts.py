@@ -63,7 +63,9 @@ def test_the_queue_forgets_batches_that_were_never_committed(checkpoint: Checkpo
     for batch_id in (4, 5):
         checkpoint.queue.put(batch_id, {"s": ["{}"], "t": ["{}", "{}"]})
     checkpoint.queue.forget_after(4)
-    assert [checkpoint.store.below(f"reinject/{name}").names() for name in "st"] == [["000000000004.json"]] * 2
+    for stream, rows in (("s", b"{}\n"), ("t", b"{}\n{}\n")):
+        inside = checkpoint.store.below(f"reinject/{stream}")
+        assert [inside.read(f"{batch_id:012}.json") for batch_id in (4, 5)] == [rows, b"\n"]
     checkpoint.store.replace("reinject/s/notes.json", b"")
     with pytest.raises(StateError, match=r"notes\.json is damaged"):
         checkpoint.queue.forget_after(4)
@@ -120,6 +122,7 @@ def test_a_reset_leaves_what_is_not_ours_and_undelivered_rows(store: Store, chec
     checkpoint.plan.write(PlanRecord("p", "SELECT", 2))
     checkpoint.ledger.write(entry(0))
     checkpoint.outbox("dlq").put(PendingBatch(0, [], ["{}"]))
+    checkpoint.ledger.write(replace(entry(1), final=True))
     checkpoint.finish(1)
     assert checkpoint.is_finished()
     assert checkpoint.write_undelivered("dlq", ["{}", "\ud800"]).endswith("undelivered-dlq.jsonl")

@@ -13,6 +13,10 @@ class FencedStore:
     def __init__(self, store: Store, lease: Lease) -> None:
         self._store, self._lease = store, lease
 
+    @property
+    def fence(self) -> int:
+        return self._lease.fence
+
     def address(self, name: str = "") -> str:
         return self._store.address(name)
 

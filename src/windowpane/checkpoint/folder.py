@@ -27,6 +27,8 @@ _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
 class FolderStore:
     """A store whose objects are files below `root`."""
 
+    fence = 0
+
     def __init__(self, root: Path, lease_seconds: float = SECONDS) -> None:
         self._root, self._lease_seconds = root, lease_seconds
 

@@ -46,8 +46,13 @@ class NextGeneration:
         return spark_folder(self.record.generation)
 
     @property
+    def generation(self) -> int:
+        """At least the fence of this process: no other one has made or will remove a folder of this number."""
+        return max(self.record.generation + 1, self.store.fence)
+
+    @property
     def folder(self) -> str:
-        return spark_folder(self.record.generation + 1)
+        return spark_folder(self.generation)
 
     @property
     def path(self) -> str:
@@ -78,7 +83,7 @@ class NextGeneration:
     def use(self) -> PlanRecord:
         """From now on, this is the generation in use, and the one before is gone."""
         self.store.sync(self.folder)
-        record = replace(self.record, shards=self.shards, generation=self.record.generation + 1)
+        record = replace(self.record, shards=self.shards, generation=self.generation)
         PlanFile(self.store).write(record)
         remove_others(self.store, self.folder)
         return record

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from windowpane.checkpoint.lease import lease_lost
-from windowpane.checkpoint.records import encoded, read_object
+from windowpane.checkpoint.records import change_record, read_object, take_over
 from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import SideRows
@@ -23,7 +22,7 @@ from windowpane.errors import StateError, gist
 
 COUNT_FILE = "delivered.json"
 _UNREADABLE = ".damaged"
-_NAME = re.compile(r"(\d{12})-(\d+)\.side")
+_NAME = re.compile(r"(\d{12})-(\d+)(?:-(\d+))?\.side")
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,17 @@ class _Counted(NamedTuple):
 
 class _File(NamedTuple):
     batch_id: int
+    fence: int
     rows: int
     name: str
 
 
 class Outbox:
-    """Files `<batch>-<rows>.side`, each there whole or not at all."""
+    """Files `<batch>-<rows>-<fence>.side`, each there whole or not at all.
+
+    The fence is that of the process that has written the file. What a process that has lost its lease writes or removes
+    late is therefore never the file of the one after it, which counts.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -77,7 +81,7 @@ class Outbox:
     def put(self, pending: PendingBatch) -> None:
         """Durable when this returns. A replayed batch replaces what an earlier attempt has put here."""
         self.remove(pending.batch_id)
-        self._store.replace(_name(pending.batch_id, pending.rows), pending.packed())
+        self._store.replace(_name(pending.batch_id, pending.rows, self._store.fence), pending.packed())
 
     def address(self, name: str = "") -> str:
         """Where the outbox is, or one of its files."""
@@ -85,15 +89,16 @@ class Outbox:
 
     def address_of(self, batch_id: int, rows: int) -> str:
         """Where the rows of a batch are stored."""
-        return self._store.address(_name(batch_id, rows))
+        return self._store.address(_name(batch_id, rows, self._store.fence))
 
     def pending(self) -> dict[int, int]:
         """Numbers of undelivered rows by batch, in order of batches."""
-        return {file.batch_id: file.rows for file in self._files()}
+        settled = self.settled_until()
+        return {file.batch_id: file.rows for file in self._latest() if file.batch_id > settled}
 
     def read(self, batch_id: int) -> PendingBatch:
         """StateError if the file is gone or damaged."""
-        for file in self._files():
+        for file in self._latest():
             payload = self._store.read(file.name) if file.batch_id == batch_id else None
             if payload is not None:
                 return _unpacked(self._store.address(file.name), payload)
@@ -135,7 +140,7 @@ class Outbox:
 
         None after a later batch has left: its rows are among those delivered.
         """
-        files = self._files()  # before the count, which a delivery changes before it removes the file
+        files = self._latest()  # before the count, which a delivery changes before it removes the file
         counted = self._counted()
         if counted.batch_id > until:
             return None
@@ -147,10 +152,15 @@ class Outbox:
         return self._counted().batch_id
 
     def forget_after(self, batch_id: int) -> None:
-        """Remove batches after this one, which were never committed and will be replayed."""
-        for pending in self.pending():
-            if pending > batch_id:
-                self.remove(pending)
+        """Remove batches after this one, which were never committed and will be replayed, and those that have left."""
+        settled = self.settled_until()
+        for file in self._files():
+            if file.batch_id > batch_id or file.batch_id <= settled:
+                self._store.delete(file.name)
+
+    def take_over(self) -> None:
+        """To be called by a new holder of the lease: from now on, the holder before it counts nothing here."""
+        take_over(self._store, COUNT_FILE)
 
     def sweep(self) -> None:
         """Remove unfinished writes of killed processes."""
@@ -160,8 +170,7 @@ class Outbox:
         known, counted = self._store.read(COUNT_FILE), self._counted()
         if batch_id > counted.batch_id:
             counted = _Counted(counted.rows + rows, batch_id, counted.lost + lost)
-            if not self._store.exchange(COUNT_FILE, encoded(counted._asdict(), indent=None), known):
-                raise lease_lost(self.address(COUNT_FILE))
+            change_record(self._store, COUNT_FILE, counted._asdict(), known)
         return counted
 
     def _counted(self) -> _Counted:
@@ -176,11 +185,15 @@ class Outbox:
     def _files(self) -> list[_File]:
         """Files with other names are ignored."""
         named = [match for name in self._store.names() if (match := _NAME.fullmatch(name))]
-        return [_File(int(match[1]), int(match[2]), match[0]) for match in named]
+        return sorted(_File(int(match[1]), int(match[3] or 0), int(match[2]), match[0]) for match in named)
+
+    def _latest(self) -> list[_File]:
+        """The file of each batch that counts: that of the last process which has written one."""
+        return list({file.batch_id: file for file in self._files()}.values())
 
 
-def _name(batch_id: int, rows: int) -> str:
-    return f"{batch_id:012}-{rows}.side"
+def _name(batch_id: int, rows: int, fence: int) -> str:
+    return f"{batch_id:012}-{rows}-{fence}.side" if fence else f"{batch_id:012}-{rows}.side"
 
 
 def _unpacked(address: str, payload: bytes) -> PendingBatch:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter
 
-from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
+from windowpane.checkpoint.records import FORMAT, change_record, encoded, read_object, typed
 from windowpane.checkpoint.run_lock import in_use
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.zone_record import zones_of
@@ -71,11 +71,12 @@ class PlanFile:
 
     def create(self, record: PlanRecord) -> None:
         """Take on a plan; StateError if another process has just done so."""
-        if not self._store.create(PLAN_FILE, _encoded(record)):
+        if not self._store.create(PLAN_FILE, encoded(self._content(record))):
             raise in_use(self._store.address())
 
     def write(self, record: PlanRecord) -> None:
-        self._store.replace(PLAN_FILE, _encoded(record))
+        """StateError `LEASE_LOST` if another process has just done so."""
+        change_record(self._store, PLAN_FILE, self._content(record), self._store.read(PLAN_FILE))
 
     def exists(self) -> bool:
         return self._store.exists(PLAN_FILE)
@@ -83,12 +84,11 @@ class PlanFile:
     def address(self) -> str:
         return self._store.address(PLAN_FILE)
 
+    def _content(self, record: PlanRecord) -> dict[str, object]:
+        return {"format": FORMAT, **asdict(record), "fence": self._store.fence}
+
 
 _RECORD = TypeAdapter(PlanRecord)
-
-
-def _encoded(record: PlanRecord) -> bytes:
-    return encoded({"format": FORMAT, **asdict(record)})
 
 
 def check_same_query(record: PlanRecord, plan: Plan, checkpoint: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from windowpane.checkpoint.lease import lease_lost
 from windowpane.checkpoint.store import RESTORE, Store, corrupt
 
 FORMAT = 1
@@ -47,6 +49,25 @@ def typed(kind: TypeAdapter[_T], content: Mapping[str, Any], address: str, hint:
     except ValidationError as broken:
         where = ".".join(map(str, broken.errors()[0]["loc"]))
         raise corrupt(address, f"`{where}` is missing or of another type", hint) from broken
+
+
+def change_record(store: Store, name: str, content: Mapping[str, Any], known: bytes | None) -> None:
+    """Write a record that still is `known`, with the fence of the writer. StateError `LEASE_LOST` if it is not.
+
+    `known` must have been read before this call, which checks the lease. A process that was away until now then finds a
+    record that the one after it has written, at the latest when it took over (`take_over`).
+    """
+    if not store.exchange(name, encoded({**content, "fence": store.fence}), known):
+        raise lease_lost(store.address(name))
+
+
+def take_over(store: Store, name: str) -> None:
+    """Put the fence of this process into a record, so that a change which an earlier holder has begun fails."""
+    known = store.read(name)
+    with contextlib.suppress(ValueError, RecursionError):  # a damaged record is reported by its reader
+        content = json.loads(known or b"null")
+        if isinstance(content, dict):
+            change_record(store, name, content, known)
 
 
 def encoded(content: Mapping[str, Any], *, indent: int | None = 1) -> bytes:

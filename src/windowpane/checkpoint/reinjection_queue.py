@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from windowpane.checkpoint.lease import lease_lost
 from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core import columns as c
 
 _LINE = re.compile(rb'\{.*,"' + re.escape(c.REINJECTIONS).encode() + rb'":\d+\}')
+_EMPTIED = b"\n"
+"""A file without rows: readers of JSON pass over empty lines."""
 
 
 class _File(NamedTuple):
@@ -45,10 +48,15 @@ class ReinjectionQueue:
             self._store.replace(f"{stream}/{_name(batch_id)}", data)
 
     def forget_after(self, batch_id: int) -> None:
-        """Remove files of batches after this one, which were never committed and will be replayed."""
+        """Empty files of batches after this one, which were never committed and will be replayed.
+
+        A file is emptied on the condition that it is as it was. Removing it has no condition: a process that was away
+        meanwhile could remove what the one after it has written.
+        """
         for file in self._files():
-            if file.batch_id > batch_id:
-                self._store.delete(file.name)
+            known = self._store.read(file.name) if file.batch_id > batch_id else None
+            if known is not None and not self._store.exchange(file.name, _EMPTIED, known):
+                raise lease_lost(self._store.address(file.name))
 
     def check(self, ledger: Ledger, log: OffsetLog, committed: int) -> None:
         """StateError unless the queue holds as many rows as the entry of the last committed batch says.
@@ -84,7 +92,10 @@ class ReinjectionQueue:
 
     def _rows(self, file: _File) -> int:
         """How many rows a file has, each a line as it was written."""
-        *lines, rest = (self._store.read(file.name) or b"").split(b"\n")
+        data = self._store.read(file.name) or b""
+        *lines, rest = data.split(b"\n")
+        if data == _EMPTIED:
+            return 0
         if rest or not lines or not all(_LINE.fullmatch(line) for line in lines):
             raise corrupt(self._store.address(file.name), "it holds no rows to be read again")
         return len(lines)

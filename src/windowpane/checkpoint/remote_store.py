@@ -16,6 +16,8 @@ AccessT = TypeVar("AccessT")
 class RemoteStore(Store, ABC, Generic[AccessT]):
     """A store below the address `root`, which Spark reaches by the same address."""
 
+    fence = 0
+
     def __init__(self, root: str, access: AccessT, lease_seconds: float = SECONDS) -> None:
         self._root, self._access, self._lease_seconds = root.rstrip("/"), access, lease_seconds
 

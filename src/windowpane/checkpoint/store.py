@@ -56,6 +56,11 @@ class Store(Protocol):
     place.
     """
 
+    @property
+    def fence(self) -> int:
+        """The number of the holder of the lease if this store is for the holder alone, otherwise 0."""
+        ...
+
     def address(self, name: str = "") -> str:
         """The name of an object, or of the root, for messages: a path or a URI."""
         ...

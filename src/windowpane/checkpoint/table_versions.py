@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import TypeAdapter
 
-from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
+from windowpane.checkpoint.records import FORMAT, change_record, read_object, take_over, typed
 from windowpane.checkpoint.store import Store
 
 KEPT = 2
@@ -24,6 +24,8 @@ class TableVersion:
     from_batch: int
     taken_us: int
     schema: str
+    fence: int = 0
+    """The number of the process that has taken the copy: what it still writes there late is not in a later copy."""
 
 
 _VERSIONS = TypeAdapter(list[TableVersion])
@@ -43,19 +45,30 @@ class TableVersions:
         """The version that a batch reads."""
         return next((each for each in reversed(self.of(table)) if each.from_batch <= batch_id), None)
 
-    def path(self, table: str, version: int) -> str:
+    @property
+    def fence(self) -> int:
+        """The number of the process that takes versions here."""
+        return self._store.fence
+
+    def path(self, table: str, version: int, fence: int) -> str:
         """Where Spark reads and writes the rows of a version."""
-        return self._store.spark_path(_folder(table, version))
+        return self._store.spark_path(_folder(table, version, fence))
 
     def add(self, table: str, version: TableVersion) -> None:
         """Durable when this returns: from now on, batches from `from_batch` on read this version."""
-        before = self.of(table)
+        known, before = self._store.read(f"{table}.json"), self.of(table)
         kept = [*before, version][-KEPT:]
         content = {"format": FORMAT, "versions": [asdict(each) for each in kept]}
-        self._store.replace(f"{table}.json", encoded(content))
+        change_record(self._store, f"{table}.json", content, known)
         for each in before[: max(len(before) + 1 - KEPT, 0)]:
-            self._store.clear(_folder(table, each.version))
+            self._store.clear(_folder(table, each.version, each.fence))
+
+    def take_over(self) -> None:
+        """To be called by a new holder of the lease: from now on, the holder before it adds no version."""
+        for name in self._store.names():
+            if name.endswith(".json"):
+                take_over(self._store, name)
 
 
-def _folder(table: str, version: int) -> str:
-    return f"{table}-{version:06}"
+def _folder(table: str, version: int, fence: int) -> str:
+    return f"{table}-{version:06}-{fence}" if fence else f"{table}-{version:06}"

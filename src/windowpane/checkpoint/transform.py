@@ -109,19 +109,25 @@ class Checkpoint:
         if record is None:
             record = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
             self.plan.create(record)
-        elif record.unnamed_until is None:
-            record = replace(record, unnamed_until=self.log.last_committed() + 1)
-            self.plan.write(record)
-        return self._with_zones(record, zones_of(plan))
-
-    def _with_zones(self, record: PlanRecord, zones: dict[str, str]) -> PlanRecord:
-        """The record with the rules of time zones that hold from now on."""
-        if record.time_zones == zones:
             return record
-        warn_of_changed_rules(record.time_zones, zones)
-        record = replace(record, time_zones=zones)
+        self._take_over()
+        if record.unnamed_until is None:
+            record = replace(record, unnamed_until=self.log.last_committed() + 1)
+        zones = zones_of(plan)
+        if record.time_zones != zones:
+            warn_of_changed_rules(record.time_zones, zones)
+            record = replace(record, time_zones=zones)
         self.plan.write(record)
         return record
+
+    def _take_over(self) -> None:
+        """A holder before this one may have been away in the middle of a change: see that the change fails."""
+        for outbox in self.outboxes().values():
+            outbox.take_over()
+        self.tables.take_over()
+        planned = self.log.last_planned()
+        if planned > self.log.last_committed():
+            self.unreadable.take_over(planned)
 
     def admit(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord | None:
         """The same without writing; None for a new checkpoint. Needs no Spark."""
@@ -152,11 +158,21 @@ class Checkpoint:
 
     def finish(self, entry_id: int) -> None:
         """Mark the checkpoint as finished after a graceful end: nothing starts here again."""
-        self.store.replace(_FINISHED, encoded({"format": FORMAT, "batch_id": entry_id}, indent=None))
+        content = {"format": FORMAT, "batch_id": entry_id, "fence": self.store.fence}
+        self.store.replace(_FINISHED, encoded(content, indent=None))
+        # This checks the lease: who takes over from now on finds the mark, and starts nothing.
         self.store.clear("reinject")
 
     def is_finished(self) -> bool:
-        return read_object(self.store, _FINISHED, {"batch_id": int}) is not None
+        """Whether there is a mark, and no process has gone on since: one that was away may have written it late."""
+        found = read_object(self.store, _FINISHED, {"batch_id": int})
+        if found is None or "fence" not in found:  # earlier versions
+            return found is not None
+        entries = self.ledger.batch_ids()
+        if not entries:
+            return True
+        last = self.ledger.read(entries[-1])
+        return last is not None and last.final and last.batch_id == found["batch_id"]
 
     def write_undelivered(self, sink: str, texts: Sequence[str]) -> str:
         """Write side rows that a graceful end could not deliver as lines of JSON, for people. Returns the address."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from windowpane.checkpoint.records import FORMAT, encoded, read_object
+from windowpane.checkpoint.records import FORMAT, change_record, read_object
 from windowpane.checkpoint.store import Store
 
 
@@ -16,8 +16,15 @@ class UnreadableFiles:
 
     def record(self, batch_id: int, files: Mapping[str, str]) -> None:
         """From now on, every attempt at this batch skips what these files do not give."""
-        content = {"format": FORMAT, "files": {**self.of(batch_id), **files}}
-        self._store.replace(_name(batch_id), encoded(content))
+        known = self._store.read(_name(batch_id))
+        change_record(self._store, _name(batch_id), {"format": FORMAT, "files": {**self.of(batch_id), **files}}, known)
+
+    def take_over(self, batch_id: int) -> None:
+        """To be called by a new holder of the lease, for a batch that the holder before it may have run.
+
+        From now on, all attempts skip the same files, unless this holder records others.
+        """
+        self.record(batch_id, {})
 
     def of(self, batch_id: int) -> dict[str, str]:
         """The unreadable files of a batch."""

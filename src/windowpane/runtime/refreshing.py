@@ -40,7 +40,7 @@ class StaticTables:
         found = versions.at(name, batch_id) or self._take(name, batch_id)
         self._opened.setdefault(name, found.taken_us)
         schema = StructType.fromJson(json.loads(found.schema))
-        return self.spark.read.schema(schema).parquet(versions.path(name, found.version))
+        return self.spark.read.schema(schema).parquet(versions.path(name, found.version, found.fence))
 
     def refresh(self, batch_id: int) -> bool:
         """Take new versions of tables that are due, for this batch and those after it. Whether there are any."""
@@ -68,8 +68,8 @@ class StaticTables:
         before = versions.of(name)
         frame = open_table(self.spark, self.config.tables[name], self.config.base_dir)
         number = before[-1].version + 1 if before else 1
-        frame.write.mode("overwrite").parquet(versions.path(name, number))
-        taken = TableVersion(number, batch_id, self._now_us(), frame.schema.json())
+        frame.write.mode("overwrite").parquet(versions.path(name, number, versions.fence))
+        taken = TableVersion(number, batch_id, self._now_us(), frame.schema.json(), versions.fence)
         versions.add(name, taken)
         return taken
 
