@@ -134,6 +134,11 @@ bench-wide: setup ## Measure micro-batches with as many tasks and shards as a cl
 	@scripts/java
 	$(PYTHON) -m bench.wide $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: setup ## Measure the constants of docs/scale.md and what they predict, in 5 minutes (ARGS=--record fills in the page)
+	@scripts/java
+	$(PYTHON) -m bench.scale $(ARGS)
+
 KILLS ?= 10
 SOURCE ?= files
 STORE ?= folder

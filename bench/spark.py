@@ -21,25 +21,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
+from bench.bids import write_bids
 from bench.discard import Discard
 from windowpane.config import SparkSettings
 from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline
 from windowpane.spark.session import create_session
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
 FILE_ROWS = 500_000
 SCHEMA = "auction BIGINT, price BIGINT, ts TIMESTAMP"
 CALLS = "count(*) AS n, sum(price) AS total, max(price) AS top"
@@ -85,17 +81,6 @@ def write_data(folder: Path, rows: int, keys: int, per_second: int) -> None:
         position = number * FILE_ROWS + np.arange(FILE_ROWS)
         ts = 1_700_000_000_000_000 + position * 1_000_000 // per_second + random.integers(0, 2_000_000, FILE_ROWS)
         write_bids(folder / f"{number:05}.parquet", random.integers(0, keys, FILE_ROWS), ts, random)
-
-
-def write_bids(path: Path, auctions: Int64s, ts_us: Int64s, random: np.random.Generator) -> None:
-    """One bid per auction and time given, at random prices."""
-    columns = {
-        "auction": auctions,
-        "bucket": auctions % 1_000,
-        "price": random.integers(0, 10_000, len(auctions)),
-        "ts": pa.array(ts_us, pa.timestamp("us", "UTC")),
-    }
-    pq.write_table(pa.table(columns), path)
 
 
 def settings(case: Case, data: Path, files: int, checkpoint: Path, scan: str = "columnar") -> dict[str, object]:

@@ -11,12 +11,9 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.spark import write_bids
+from bench.bids import BEGIN_US, SCHEMA, write_bids
 
 FILL_ROWS = 500_000
-BEGIN_US = 1_700_002_800_000_000
-"""A full hour."""
-SCHEMA = "auction BIGINT, bucket BIGINT, price BIGINT, ts TIMESTAMP"
 CALLS = "count(*) AS n, sum(price) AS total, max(price) AS top"
 
 

@@ -177,6 +177,8 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     Its file names the jars that it needs. Those that a test run has set would take their place.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+    # A process lives for seconds here: Java's second compiler would cost more than its code saves.
+    environment.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     with (folder / "run.log").open("ab") as log:
         return subprocess.Popen(  # noqa: S603  # this interpreter, our own text
             [sys.executable, "-c", RUN, str(folder / "pipeline.toml")],
