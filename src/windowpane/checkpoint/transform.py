@@ -168,11 +168,8 @@ class Checkpoint:
         found = read_object(self.store, _FINISHED, {"batch_id": int})
         if found is None or "fence" not in found:  # earlier versions
             return found is not None
-        entries = self.ledger.batch_ids()
-        if not entries:
-            return True
-        last = self.ledger.read(entries[-1])
-        return last is not None and last.final and last.batch_id == found["batch_id"]
+        last = self.ledger.last()
+        return last is None or (last.final and last.batch_id == found["batch_id"])
 
     def write_undelivered(self, sink: str, texts: Sequence[str]) -> str:
         """Write side rows that a graceful end could not deliver as lines of JSON, for people. Returns the address."""
