@@ -1,6 +1,6 @@
 """The constants of the model in docs/scale.md, and other points that it must predict: one run, about four minutes.
 
-    python -m bench.scale [--record]
+    python -m bench.scale [--record] [--part 10]
 
 Each constant comes from a point that differs from an earlier one in one respect. All points run in one session on two
 cores, after enough micro-batches that Java has compiled what runs often. `--record` writes scale.json and the tables of
@@ -13,10 +13,8 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from bench.scale_messages import measure as measure_messages
 from bench.scale_model import SCHEDULE, Constants, Point, Record, Size, fill_page, predictions_table
@@ -43,21 +41,22 @@ PREDICTED = (
 _ROWS_OF_MESSAGES, _GROUPS_OF_MESSAGES = 65_536, 1_000
 
 
-def measured() -> Record:
+def measured(part: int = 1) -> Record:
+    """`part`: only one of so many micro-batches, to see that the command works."""
     spark = session()
-    measure(spark, WARM_UP)
-    found = {layout: _told(layout, measure(spark, layout)) for layout in (SMALL, TASKS, SHARDS, ROWS, PARTIALS)}
+
+    def run(layout: Layout) -> Cost:
+        batches = max(layout.batches // part, 3)
+        return _told(layout, measure(spark, replace(layout, batches=batches, warm_up=min(layout.warm_up, batches - 1))))
+
+    run(WARM_UP)
+    found = {layout: run(layout) for layout in (SMALL, TASKS, SHARDS, ROWS, PARTIALS)}
     constants = _constants(found)
     gives = {SMALL: "fixed", TASKS: "task", SHARDS: "shard", ROWS: "row", PARTIALS: "partial"}
     points = [Point(_size(layout, cost), cost.seconds, gives[layout]) for layout, cost in found.items()]
-    points += _predicted(spark, PREDICTED)
+    points += [Point(_size(layout, cost), cost.seconds) for layout, cost in ((each, run(each)) for each in PREDICTED)]
     spark.stop()
     return Record(constants, points, machine(), CORES)
-
-
-def _predicted(spark: SparkSession, layouts: Iterable[Layout]) -> list[Point]:
-    found = [(layout, _told(layout, measure(spark, layout))) for layout in layouts]
-    return [Point(_size(layout, cost), cost.seconds) for layout, cost in found]
 
 
 def _constants(found: dict[Layout, Cost]) -> Constants:
@@ -115,8 +114,9 @@ def machine() -> str:
 def run() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="write scale.json and the tables of docs/scale.md")
+    parser.add_argument("--part", type=int, default=1, help="run only one of so many micro-batches")
     given = parser.parse_args()
-    record = measured()
+    record = measured(given.part)
     print(record.constants)
     print(predictions_table(record))
     if given.record:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from bench.scale_model import PAGE, TOLERANCE, Constants, Point, Record, Size, filled
+from bench.scale_model import PAGE, RECORD, TOLERANCE, Constants, Point, Record, Size, filled
+
+recorded = pytest.mark.skipif(not RECORD.exists(), reason="no figures of `make bench-scale ARGS=--record` yet")
 
 
+@recorded
 def test_the_page_has_the_recorded_figures() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert filled(page, Record.load()) == page, "run: python -m bench.scale_model"
 
 
+@recorded
 def test_the_model_predicts_what_was_measured() -> None:
     record = Record.load()
     predicted = [point for point in record.points if not point.gives]

@@ -18,6 +18,7 @@ from windowpane.checkpoint.generations import NextGeneration, remove_others
 from windowpane.checkpoint.lease import lease_lost
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.outbox import PendingBatch
+from windowpane.checkpoint.outbox_check import check_outbox
 from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.store import Lease, Store
 from windowpane.checkpoint.table_versions import TableVersion
@@ -247,3 +248,14 @@ def test_a_damaged_record_is_left_to_its_reader(text: bytes) -> None:
     store.replace("outbox/dlq/delivered.json", text)
     held(store, Holder(1)).outbox("dlq").take_over()
     assert store.read("outbox/dlq/delivered.json") == text
+
+
+def test_a_missing_file_of_the_outbox_is_named_with_the_number_of_its_writer() -> None:
+    store = MemoryStore()
+    first = held(store, Holder(4))
+    first.outbox("dlq").put(NEW)
+    first.ledger.write(replace(ENTRY, fence=4, outbox={"dlq": 2}))
+    check_outbox(first.ledger, first.outbox, 5)
+    store.clear("outbox/dlq/000000000005-2-4.side")
+    with pytest.raises(StateError, match=r"/000000000005-2-4\.side is damaged: it is gone"):
+        check_outbox(first.ledger, held(store, Holder(5)).outbox, 5)

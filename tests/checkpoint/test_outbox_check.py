@@ -51,19 +51,19 @@ def test_rows_of_the_outbox_may_be_delivered_set_aside_or_come_again(tmp_path: P
 
 
 def test_a_delivery_that_was_cut_short_is_counted_once(tmp_path: Path, outbox: Outbox) -> None:
-    kept = Path(outbox.address_of(1, 3)).read_bytes()
+    kept = Path(outbox.address_of(1, 3, 0)).read_bytes()
     outbox.note_delivered(1, 3)
-    Path(outbox.address_of(1, 3)).write_bytes(kept)
+    Path(outbox.address_of(1, 3, 0)).write_bytes(kept)
     look(tmp_path)
 
 
 @pytest.mark.parametrize(("number", "rows"), [(1, 3), (3, 1)])
 def test_a_file_that_is_gone_from_the_outbox_is_named(tmp_path: Path, outbox: Outbox, number: int, rows: int) -> None:
-    Path(outbox.address_of(number, rows)).unlink()
+    Path(outbox.address_of(number, rows, 0)).unlink()
     with pytest.raises(StateError, match=r"ledger has 6 side rows for sink `dlq`, and . are delivered or wait") as gone:
         look(tmp_path)
     assert gone.value.code == "CHECKPOINT_CORRUPT"
-    assert f"{outbox.address_of(number, rows)} is damaged: it is gone" in gone.value.message
+    assert f"{outbox.address_of(number, rows, 0)} is damaged: it is gone" in gone.value.message
     Path(outbox.address(COUNT_FILE)).write_text(f'{{"rows": 2, "batch_id": 0, "lost": {rows}}}')
     look(tmp_path)  # as the hint says
 

@@ -87,9 +87,9 @@ class Outbox:
         """Where the outbox is, or one of its files."""
         return self._store.address(name)
 
-    def address_of(self, batch_id: int, rows: int) -> str:
-        """Where the rows of a batch are stored."""
-        return self._store.address(_name(batch_id, rows, self._store.fence))
+    def address_of(self, batch_id: int, rows: int, fence: int) -> str:
+        """Where the process of this number stores the rows of a batch."""
+        return self._store.address(_name(batch_id, rows, fence))
 
     def pending(self) -> dict[int, int]:
         """Numbers of undelivered rows by batch, in order of batches."""

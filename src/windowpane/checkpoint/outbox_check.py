@@ -32,6 +32,6 @@ def _missing_file(ledger: Ledger, outbox: Outbox, sink: str, committed: int) -> 
         if settled < batch_id <= committed and batch_id not in pending:
             entry, before = ledger.read(batch_id), ledger.read(batch_id - 1)
             rows = entry.outbox.get(sink, 0) - (before.outbox.get(sink, 0) if before else 0) if entry else 0
-            if rows > 0:
-                return outbox.address_of(batch_id, rows)
+            if entry and rows > 0:
+                return outbox.address_of(batch_id, rows, entry.fence)
     return None
