@@ -155,10 +155,10 @@ def filled(page: str, record: Record) -> str:
     }  # fmt: skip
     for name, text in tables.items():
         block = re.compile(re.escape(f"<!-- scale: {name} -->") + r".*?<!-- end -->", re.DOTALL)
-        if not block.search(page):
+        found = block.search(page)
+        if found is None:
             raise ValueError(f"docs/scale.md has no block {name}")
-        made = _BLOCK.format(name=name, text=text)
-        page = block.sub(lambda _found, made=made: made, page)
+        page = page[: found.start()] + _BLOCK.format(name=name, text=text) + page[found.end() :]
     return page
 
 
