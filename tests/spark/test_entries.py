@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.pieces import cached, piece
-from windowpane.spark.entries import ROOT, StoredEntries, spool
+from windowpane.spark import entries as entries_module
+from windowpane.spark.entries import ROOT, ROOT_BYTES, SMALL_BYTES, StoredEntries, spool
 from windowpane.spark.piece_cache import PieceCache
 from windowpane.spark.timings import MERGE, timed
 
@@ -45,6 +46,13 @@ def expanded(content: dict[str, bytes]) -> dict[str, bytes]:
         return entries.map().merged()
 
 
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No entry is small."""
+    monkeypatch.setattr(entries_module, "SMALL_BYTES", 0)
+
+
+@pytest.mark.usefixtures("apart")
 def test_only_what_is_asked_for_is_read() -> None:
     state = FakeMapState({})
     StoredEntries(state).write({"0/": b"header", "1/": b"other", "1/5.0.9": b"large", "1/6.0.9": b"larger"})
@@ -59,6 +67,7 @@ def test_only_what_is_asked_for_is_read() -> None:
         stored["1/7.0.9"]
 
 
+@pytest.mark.usefixtures("apart")
 def test_time_of_reads_during_the_merge_is_that_of_the_state() -> None:
     state, spent = FakeMapState({}), Counter[str]()
     StoredEntries(state).write({"1/5.0.9": b"large"})
@@ -102,6 +111,7 @@ def test_state_that_was_rolled_back_is_read_as_it_is(tmp_path: Path) -> None:
     assert dict(StoredEntries(other, cache=cache)) == {"1/": b"small", piece(rows): rows}
 
 
+@pytest.mark.usefixtures("apart")
 def test_pieces_are_cached_as_they_are_written_read_and_removed(tmp_path: Path) -> None:
     state, one, two = FakeMapState({}), b"one", b"two"
     StoredEntries(state, cache=PieceCache(tmp_path / "1", 1000)).write({piece(one): one, piece(two): two, "1/5": b"5"})
@@ -116,9 +126,39 @@ def test_pieces_are_cached_as_they_are_written_read_and_removed(tmp_path: Path) 
         StoredEntries(state, cache=PieceCache(tmp_path / "2", 1000))[piece(one)]
 
 
+@pytest.mark.usefixtures("apart")
 def test_without_a_cache_pieces_are_read_from_the_state_and_not_kept() -> None:
     state, rows = FakeMapState({}), b"rows"
     StoredEntries(state).write({piece(rows): rows})
     stored = StoredEntries(state)
     assert (stored[piece(rows)], stored[piece(rows)]) == (rows, rows)
     assert state.read == [ROOT, ROOT, piece(rows), piece(rows)]
+
+
+def test_small_entries_are_read_and_written_with_the_first_one() -> None:
+    state, small, rows = FakeMapState({}), b"s" * SMALL_BYTES, b"r" * (SMALL_BYTES + 1)
+    StoredEntries(state).write({"0/": b"header", "1/5": b"few", piece(small): small, piece(rows): rows})
+    assert set(state.content) == {ROOT, piece(rows)}
+    state.read.clear()
+    stored = StoredEntries(state)
+    assert (stored["1/5"], stored[piece(small)]) == (b"few", small)
+    assert state.read == [ROOT]
+    stored.write({"1/5": rows, piece(small): None, piece(rows): None})
+    assert set(state.content) == {ROOT, "1/5"}
+    StoredEntries(state).write({"1/5": b"few again"})
+    assert dict(StoredEntries(state)) == expanded(state.content) == {"0/": b"header", "1/5": b"few again"}
+
+
+def test_the_first_entry_stays_small() -> None:
+    """However many small entries there are. Each stays where it is until it is removed."""
+    state, small = FakeMapState({}), b"s" * SMALL_BYTES
+    names = [f"1/{number}" for number in range(3 * ROOT_BYTES // SMALL_BYTES)]
+    for name in names:
+        StoredEntries(state).write({"0/": b"header", name: small})
+        assert len(state.content[ROOT]) < ROOT_BYTES + 2 * SMALL_BYTES
+    assert len(state.content) > len(names) // 2
+    assert dict(StoredEntries(state)) == expanded(state.content) == {"0/": b"header", **dict.fromkeys(names, small)}
+    for name in names:
+        StoredEntries(state).write({name: None})
+    assert set(state.content) == {ROOT}
+    assert dict(StoredEntries(state)) == {"0/": b"header"}

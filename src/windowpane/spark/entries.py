@@ -1,8 +1,8 @@
 """State entries in Spark's map state. A micro-batch reads one small entry, and of the others those that it needs.
 
-That entry, ROOT, has the names and sizes of all entries, and the headers of the operators, which every micro-batch
-reads and writes. Each call to Spark's state is a round trip. State without ROOT was written by an older version, with
-each header in an entry of its own; it is read as a whole once, and rewritten.
+That entry, ROOT, has the names and sizes of all entries, the headers of the operators, which every micro-batch reads
+and writes, and small entries, because each call to Spark's state is a round trip. State without ROOT was written by an
+older version, with each header in an entry of its own; it is read as a whole once, and rewritten.
 
 Entries that never change have a digest of their content in their names. `piece_cache.py` has copies of them.
 """
@@ -28,6 +28,11 @@ ROOT = "*"
 _LENGTH = 4
 """Bytes in front of ROOT's description that hold its length."""
 
+SMALL_BYTES = 4096
+"""The largest entry beside headers that ROOT contains."""
+ROOT_BYTES = 8 * SMALL_BYTES
+"""How large all of those together may become."""
+
 NO_CACHE = PieceCache(None, 0)
 
 
@@ -46,11 +51,12 @@ class StoredEntries(Mapping[str, Blob]):
             self._sizes = {name: len(blob) for name, blob in self._read.items()}
         else:
             self._sizes, self._read = unpack_root(bytes(root[0]))
+        self._in_root = {} if self._is_old else dict(self._read)
 
     def __getitem__(self, name: str) -> Blob:
         if name not in self._sizes:
             raise KeyError(name)
-        if DIGEST in name:
+        if DIGEST in name and name not in self._in_root:
             return self._piece(name)
         if name not in self._read:
             self._read[name] = self._fetched(name)
@@ -81,17 +87,25 @@ class StoredEntries(Mapping[str, Blob]):
 
     def write(self, changes: Mapping[str, bytes | None]) -> None:
         """Write changed entries; None removes one."""
+        kept = {name: blob for name, blob in self._in_root.items() if name not in changes}
+        free = ROOT_BYTES - sum(len(blob) for name, blob in kept.items() if not is_header(name))
         for name, blob in changes.items():
-            if not is_header(name):
+            if blob is not None and (is_header(name) or self._is_small(name, blob, free)):
+                kept[name] = blob
+                free -= 0 if is_header(name) else len(blob)
+            elif not (is_header(name) or (blob is None and name in self._in_root)):
                 self._write_one(name, blob)
         if self._is_old:
             for name in filter(is_header, self._sizes):
                 self._state.removeKey((name,))
-        new = {name: blob for name, blob in changes.items() if blob is not None}
+                kept |= {name: self._read[name]} if name not in changes else {}
         sizes = {name: size for name, size in self._sizes.items() if name not in changes}
-        sizes |= {name: len(blob) for name, blob in new.items()}
-        headers = {name: new[name] if name in new else bytes(self[name]) for name in sizes if is_header(name)}
-        self._state.updateValue((ROOT,), (pack_root(sizes, headers),))
+        sizes |= {name: len(blob) for name, blob in changes.items() if blob is not None}
+        self._state.updateValue((ROOT,), (pack_root(sizes, kept),))
+
+    def _is_small(self, name: str, blob: bytes, free: int) -> bool:
+        """Whether ROOT gets an entry. One that the state has elsewhere stays there."""
+        return len(blob) <= min(SMALL_BYTES, free) and (name in self._in_root or name not in self._sizes)
 
     def _write_one(self, name: str, blob: bytes | None) -> None:
         if blob is None:
@@ -144,22 +158,22 @@ def spool() -> Iterator[SpooledEntries]:
 
 
 def is_header(name: str) -> bool:
-    """Whether an entry is part of ROOT."""
+    """Whether an entry is always part of ROOT."""
     return name.endswith("/")
 
 
-def pack_root(sizes: Mapping[str, int], headers: Mapping[str, bytes]) -> bytes:
-    """The entry ROOT for entries of these sizes, among them these headers."""
-    description = json.dumps({"sizes": sizes, "headers": list(headers)}, separators=(",", ":")).encode()
-    return b"".join([len(description).to_bytes(_LENGTH, "little"), description, *headers.values()])
+def pack_root(sizes: Mapping[str, int], inside: Mapping[str, bytes]) -> bytes:
+    """The entry ROOT for entries of these sizes, with those `inside`: all headers, and maybe others."""
+    description = json.dumps({"sizes": sizes, "headers": list(inside)}, separators=(",", ":")).encode()
+    return b"".join([len(description).to_bytes(_LENGTH, "little"), description, *inside.values()])
 
 
 def unpack_root(data: bytes) -> tuple[dict[str, int], dict[str, bytes]]:
     """What `pack_root` was given."""
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     description = json.loads(data[_LENGTH:at])
-    sizes, headers = description["sizes"], {}
+    sizes, inside = description["sizes"], {}
     for name in description["headers"]:
-        headers[name] = data[at : at + sizes[name]]
+        inside[name] = data[at : at + sizes[name]]
         at += sizes[name]
-    return sizes, headers
+    return sizes, inside

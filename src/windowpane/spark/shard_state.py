@@ -51,8 +51,8 @@ class EntryFiles(EntryMap):
         if name != ROOT:
             self.write(name, data)
             return
-        for header, content in unpack_root(data)[1].items():
-            self.write(header, content)
+        for inside, content in unpack_root(data)[1].items():
+            self.write(inside, content)
 
     def _path(self, name: str) -> Path:
         return self._folder / quote(name, safe="")
