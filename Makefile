@@ -129,6 +129,11 @@ bench-sliding: setup ## Measure sliding windows against the unfused path, Spark'
 	@scripts/java
 	$(PYTHON) -m bench.sliding $(ARGS)
 
+.PHONY: bench-rollup
+bench-rollup: setup ## Measure 1 s to 1 min to 1 h in one query against the 1 s query alone (ARGS="--rows 40000000 --batch 2")
+	@scripts/java
+	$(PYTHON) -m bench.rollup $(ARGS)
+
 .PHONY: bench-wide
 bench-wide: setup ## Measure micro-batches with as many tasks and shards as a cluster has (ARGS="--widths 8,64")
 	@scripts/java
