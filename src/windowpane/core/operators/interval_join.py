@@ -134,9 +134,9 @@ class IntervalJoin(Operator):
             yield from self._keep(rows.set_column(at, _USED, pa.array(found[number])), number)
 
     def _keep(self, rows: pa.RecordBatch, number: int) -> Iterator[Frame]:
-        """Keep rows of a side. Those that look back only can have no more partners if time has passed these."""
-        kept, ts = self._sides[number], int64s(rows, c.EVENT_TIME)
-        past = np.zeros(len(ts), bool) if self._settled_us is None else ts + kept.reach_us <= self._settled_us
+        """Keep rows of a side, without those that can have no more partners: the watermark is the new one already."""
+        kept, ts, reached_us = self._sides[number], int64s(rows, c.EVENT_TIME), self.watermark_us
+        past = np.zeros(len(ts), bool) if reached_us is None else ts + kept.reach_us <= reached_us
         if past.any():
             yield from self._settle_rows(select(rows, past), number)
             rows, ts = select(rows, ~past), ts[~past]
