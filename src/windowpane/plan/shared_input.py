@@ -5,6 +5,7 @@ Each query has its columns in the input under names of its own, and a column tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -144,7 +145,8 @@ def _falls_back(steps: tuple[TimeStep, ...]) -> bool:
 
 def _missing(name: str, kind: str) -> Expr:
     """What a row of another stream has for a column of a query: WHERE of that query does not keep it."""
-    return Expr("FALSE", "BOOLEAN") if name.endswith(KEPT) else Expr(f"CAST(NULL AS {kind})", kind)
+    is_flag = re.fullmatch(rf"{PREFIX}\d+{KEPT}", name) is not None
+    return Expr("FALSE", "BOOLEAN") if is_flag else Expr(f"CAST(NULL AS {kind})", kind)
 
 
 def _stream(branch: PlanNode) -> str:
