@@ -13,6 +13,7 @@ import argparse
 import os
 import platform
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +44,7 @@ _ROWS_OF_MESSAGES, _GROUPS_OF_MESSAGES = 65_536, 1_000
 
 def measured(part: int = 1) -> Record:
     """`part`: only one of so many micro-batches, to see that the command works."""
-    spark = session()
+    spark = session(Path(tempfile.mkdtemp(prefix="bench-scale-")) / "spark.log")
 
     def run(layout: Layout) -> Cost:
         batches = max(layout.batches // part, 3)

@@ -137,10 +137,10 @@ def _write(folder: Path, layout: Layout) -> None:
         os.utime(path, (1_700_000_000 + number,) * 2)
 
 
-def session() -> SparkSession:
-    return create_session(
-        SparkSettings(master="local[2]", config={"spark.driver.memory": "4g", "spark.ui.retainedStages": 100_000})
-    )
+def session(log: Path) -> SparkSession:
+    """`log`: what the JVM and the workers print."""
+    config: dict[str, str | int | float | bool] = {"spark.driver.memory": "4g", "spark.ui.retainedStages": 100_000}
+    return create_session(SparkSettings(master="local[2]", config=config), log=log)
 
 
 def main() -> None:
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--widths", default="8,16,32,64")
     parser.add_argument("--rows", type=int, default=64_000)
     given = parser.parse_args()
-    spark = session()
+    spark = session(Path(tempfile.mkdtemp(prefix="bench-wide-")) / "spark.log")
     print("tasks and shards   messages   s a micro-batch   ms a task and shard   kB shuffled   kB to the driver")
     for width in map(int, given.widths.split(",")):
         cost = measure(spark, Layout(width, width, given.rows))
