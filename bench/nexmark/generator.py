@@ -99,7 +99,7 @@ def flush_row(stream: Stream, after_rows: int, shape: Shape) -> pa.Table:
     row = chunk(stream, shape, after_rows, 1)
     time_ms = np.array([flush_time_us(after_rows, shape) // 1000])
     for name in ("auction", "bidder", "id", "seller", "item"):
-        if name in row.column_names:
+        if name in row.column_names and row.schema.field(name).type == pa.int64():
             row = row.set_column(row.column_names.index(name), name, pa.array([FLUSH_KEY], pa.int64()))
     return row.set_column(row.column_names.index("ts"), "ts", _timestamps(time_ms))
 

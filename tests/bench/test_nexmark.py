@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.nexmark.datasets import write_dataset
-from bench.nexmark.generator import Shape, chunk
+from bench.nexmark.generator import COLUMNS, Shape, chunk, flush_row
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.result_check import Mismatch, compare, connect
 from windowpane.testing import Harness
@@ -62,6 +62,11 @@ def test_json_and_the_readers_files_hold_the_same_rows_as_parquet(tmp_path: Path
     assert len(counted) == 1
     first = (tmp_path / "json" / "bids" / "000000.json").read_text(encoding="utf-8").splitlines()[0]
     assert set(json.loads(first)) == {"auction", "bidder", "price", "channel", "url", "ts"}
+
+
+def test_the_row_that_completes_all_has_the_types_of_its_stream() -> None:
+    for stream in COLUMNS:
+        assert flush_row(stream, 10, Shape()).schema == chunk(stream, Shape(), 0, 1).schema
 
 
 @pytest.mark.parametrize("change", ["", "WHERE n > 1", "UNION ALL (FROM kept ORDER BY window_end LIMIT 1)"])
