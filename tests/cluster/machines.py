@@ -27,8 +27,9 @@ MOUNTS = "/mnt"
 """A folder of every system that is for this."""
 SPARK_HOME = f"{MOUNTS}/spark"
 SCRATCH = f"{MOUNTS}/scratch"
-_UNSHARE = ("unshare", "--mount", "--net", "--uts", "--pid", "--fork")
-_BRIDGE = f"wpb{os.getpid() % 100_000}"
+_UNSHARE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--uts", "--pid", "--fork")
+"""Namespaces that end with us, even if we are killed."""
+_BRIDGE = f"wpb{os.getpid()}"
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
     """A bridge for machines of these names. Skips the test where namespaces are not permitted."""
     subnet = f"198.18.{os.getpid() % 250}"
     _skip_unless_permitted()
+    _remove_leftovers()
     made = Network(folder, subnet, names)
     try:
         _do("ip", "link", "add", _BRIDGE, "type", "bridge")
@@ -172,7 +174,7 @@ def _of_the_project() -> list[Path]:
 
 
 def _skip_unless_permitted() -> None:
-    for program in ("ip", "unshare", "nsenter"):
+    for program in ("ip", "setpriv", "unshare", "nsenter"):
         if shutil.which(program) is None:
             pytest.skip(f"`{program}` is not installed (Debian: iproute2, util-linux)")
     tried = [["ip", "link", "add", _BRIDGE, "type", "bridge"], ["ip", "link", "del", _BRIDGE],
@@ -181,6 +183,13 @@ def _skip_unless_permitted() -> None:
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"namespaces cannot be used here: {done.stderr.strip()}")
+
+
+def _remove_leftovers() -> None:
+    """Bridges of test runs that were killed."""
+    for path in Path("/sys/class/net").glob("wpb*"):
+        if path.name[3:].isdigit() and not Path("/proc", path.name[3:]).exists():
+            subprocess.run(["ip", "link", "del", path.name], check=False, capture_output=True)
 
 
 def _do(*command: str) -> None:

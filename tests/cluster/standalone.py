@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.torture_places import InStore, in_bucket
-from scripts.servers import S3
+from scripts.servers import S3, hdfs_command
 from tests.cluster.machines import MOUNTS, ROOT, SCRATCH, SPARK_HOME, Machine, Network, network
 from windowpane.bundling import make_bundle
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 DEADLINE = 900.0
 """Seconds for one step on a busy machine."""
-_PORT, _S3_PORT = 7077, 9000
+_PORT, _STORE_PORT = 7077, 9000
 _WORKERS, _DRIVERS = ("worker1", "worker2", "worker3"), ("driver1", "driver2", "driver3")
 _CACHE = f"{MOUNTS}/cache"
 
@@ -31,12 +31,13 @@ class Cluster:
 
     network: Network
     folder: Path
+    cache: Path
     master: str
     workers: dict[str, Machine] = field(default_factory=dict)
 
     def driver(self, name: str) -> Machine:
         """A new machine for drivers, which has the project, and bundles that were made before."""
-        return self.network.add(name, sees_project=True, shared={_CACHE: self.folder / "cache"})
+        return self.network.add(name, sees_project=True, shared={_CACHE: self.cache})
 
     def run(self, driver: Machine, pipeline: str) -> subprocess.Popen[bytes]:
         """`windowpane run --drain` there, of a pipeline with this text."""
@@ -50,13 +51,13 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def standalone(folder: Path) -> Iterator[Cluster]:
-    """A master, two workers of one core each, and an S3 server."""
+def standalone(folder: Path, cache: Path) -> Iterator[Cluster]:
+    """A master and two workers of one core each. `cache`: a folder for bundles."""
     names = ("master", "store", *_WORKERS, *_DRIVERS)
     with network(folder, names) as connected:
-        make_bundle(folder=folder / "cache" / "windowpane" / "bundles")
+        make_bundle(folder=cache / "windowpane" / "bundles")
         master = connected.add("master")
-        cluster = Cluster(connected, folder, f"spark://{master.address}:{_PORT}")
+        cluster = Cluster(connected, folder, cache, f"spark://{master.address}:{_PORT}")
         options = ("--host", master.address, "--port", str(_PORT), "--webui-port", "0")
         _spark(cluster, master, "org.apache.spark.deploy.master.Master", *options)
         wait_for_port(master.address, _PORT)
@@ -83,12 +84,20 @@ def start_bucket(cluster: Cluster) -> InStore:
     """An S3 server with a bucket, on a machine of its own."""
     machine = cluster.network.add("store", sees_project=True)
     machine.start(cluster.log(machine), sys.executable, str(ROOT / "scripts" / "s3_server.py"), "-H", machine.address,
-                  "-p", str(_S3_PORT))  # fmt: skip
-    wait_for_port(machine.address, _S3_PORT)
+                  "-p", str(_STORE_PORT))  # fmt: skip
+    wait_for_port(machine.address, _STORE_PORT)
     server = S3(machine.address)
-    server.url = f"http://{machine.address}:{_S3_PORT}"
+    server.url = f"http://{machine.address}:{_STORE_PORT}"
     server.make_bucket()
     return in_bucket(server)
+
+
+def start_hdfs(cluster: Cluster) -> InStore:
+    """An HDFS on a machine of its own."""
+    machine = cluster.network.add("store", sees_project=True)
+    machine.start(cluster.log(machine), *hdfs_command(f"{SCRATCH}/hdfs", machine.address, _STORE_PORT))
+    wait_until(lambda: "ready\n" in cluster.log(machine).read_text(), "HDFS is not ready")
+    return InStore(f"hdfs://{machine.address}:{_STORE_PORT}/torture")
 
 
 def wait_for_port(address: str, port: int) -> None:
