@@ -12,6 +12,8 @@ from windowpane.sql import TimeBounds, all_of, split_conjunction, time_bounds
 from windowpane.sql.query import BoundQuery, Expr, StreamJoin, UnionBranch
 
 _UNITS = {"unixtimestamp_s": 1_000_000, "unixtimestamp_ms": 1_000, "unixtimestamp_us": 1}
+_FUNCTIONS = {1_000_000: "timestamp_seconds", 1_000: "timestamp_millis", 1: "timestamp_micros"}
+"""What makes timestamps of numbers, by unit."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,20 @@ class _Time:
     """By how much it is later than the time that rows have in the join."""
     own: tuple[Expr, str] | None = None
     """The time that rows get in the join, if it is not that of the results, with its event-time type."""
+    function: str = ""
+    """Applied to the column, it gives the time."""
+
+    @property
+    def spelled(self) -> str:
+        """As conditions have it."""
+        name = self.column.strip("`")
+        return f"{self.function}({name})" if self.function else name
+
+    def variants(self) -> list[_Time]:
+        """Numbers are also times as timestamps."""
+        if self.unit_us is None:
+            return [self]
+        return [self, replace(self, unit_us=None, function=_FUNCTIONS[self.unit_us])]
 
 
 def with_interval(context: PlanContext) -> PlanContext:
@@ -78,14 +94,15 @@ def _bounded(context: PlanContext, join: StreamJoin, times: tuple[_Time, _Time])
     """In an inner join, WHERE is as good as ON."""
     left, right = times
     bounds, where = TimeBounds(), context.bound.where
-    if (left.column, right.column) in {(one.text, other.text) for one, other in join.equalities}:
+    equal = {(one.text, other.text) for one, other in join.equalities}
+    if not (left.function or right.function) and (left.column, right.column) in equal:
         bounds = bounds.within(TimeBounds(0, 0))
 
     def rest(conditions: Iterable[Expr]) -> list[Expr]:
         nonlocal bounds
         kept = []
         for condition in (part for each in conditions for part in split_conjunction(each)):
-            found = time_bounds(condition, left.column.strip("`"), right.column.strip("`"), left.unit_us)
+            found = time_bounds(condition, left.spelled, right.spelled, left.unit_us)
             bounds = bounds.within(found) if found is not None else bounds
             kept += [condition] if found is None else []
         return kept
@@ -102,8 +119,9 @@ def _times(context: PlanContext, join: StreamJoin) -> list[list[_Time]]:
     for branch, names in zip(context.bound.relation.branches, (join.left, join.right), strict=True):
         own = _stream_time(context, branch) if branch.query is None else _result_times(context, branch.query)
         found.append([
-            replace(time, column=quote(name)) for time in own
+            variant for time in own
             for name, expr in branch.projection if name in names and expr.text == time.column
+            for variant in replace(time, column=quote(name)).variants()
         ])  # fmt: skip
     return found
 
@@ -134,6 +152,8 @@ def _result_times(context: PlanContext, query: BoundQuery) -> list[_Time]:
     for number, side in enumerate(sides):
         chosen = branches[number].time
         for time in side if number not in missing else ():
+            if time.function:
+                continue
             if branches[number].query is not None and (chosen is None or time.own != chosen):
                 continue  # rows have another time in this join
             shown = [name for name, text in names.items() if text == carried.get(time.column)]
@@ -153,7 +173,8 @@ def _own_time(context: PlanContext, query: BoundQuery, branch: UnionBranch, name
 def _unbounded(context: PlanContext, join: StreamJoin, found: Sequence[_Bounded]) -> Exception:
     example = "AND b.ts BETWEEN a.ts - INTERVAL 5 MINUTES AND a.ts + INTERVAL 5 MINUTES"
     if any(branch.query is not None and branch.query.window for branch in context.bound.relation.branches):
-        example = "select window_end, AND b.ts BETWEEN w.window_end - INTERVAL 10 SECONDS AND w.window_end"
+        ts = next((each.spelled for pair in found for each in pair.times if each.function), "ts")
+        example = f"AND {ts} BETWEEN window_end - INTERVAL 10 SECONDS AND window_end, which the results must have"
     elif found:
         left, right = (_spelled(branch, time) for branch, time in
                        zip(context.bound.relation.branches, found[0].times, strict=True))  # fmt: skip

@@ -33,12 +33,15 @@ class TimeBounds:
 def time_bounds(condition: Expr, left: str, right: str, unit_us: int | None) -> TimeBounds | None:
     """The bounds that a condition sets to the times `left` and `right`; None if it is about something else.
 
-    `unit_us`: the unit of times that are numbers; None for timestamps, to which intervals are added.
+    A time is the name of a column, or of a function of it. `unit_us`: the unit of times that are numbers; None for
+    timestamps, to which intervals are added.
 
     >>> time_bounds(Expr("b BETWEEN a - INTERVAL '1' MINUTE AND a", "BOOLEAN", ("a", "b")), "a", "b", None)
     TimeBounds(low_us=-60000000, high_us=0)
     >>> time_bounds(Expr("a < b + 5", "BOOLEAN", ("a", "b")), "a", "b", 1000)
     TimeBounds(low_us=-4999, high_us=None)
+    >>> time_bounds(Expr("timestamp_millis(b) >= a", "BOOLEAN", ("a", "b")), "a", "timestamp_millis(b)", None)
+    TimeBounds(low_us=0, high_us=None)
     """
     node = read_expression(condition.text).unnest()
     reader = _Reader(left, right, unit_us)
@@ -81,6 +84,8 @@ class _Reader:
         node = node.unnest()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             return str(node.name), 0
+        if isinstance(node, exp.Anonymous) and [type(each) for each in node.expressions] == [exp.Column]:
+            return f"{node.name.lower()}({node.expressions[0].name})", 0
         if isinstance(node, exp.Add):
             found, amount = self.shifted(node.left), self.amount(node.right)
             if found is None:
