@@ -169,10 +169,12 @@ class Pipeline:
         board.serve_metrics(endpoint.url, metrics.batch_done)
         return endpoint
 
-    def session(self) -> SparkSession:
+    def session(self, master: str | None = None) -> SparkSession:
+        """A new session by `[spark]`. `master`: instead of the one there."""
+        settings = self.config.spark if master is None else self.config.spark.model_copy(update={"master": master})
         logged = self.log.stat().st_size if self.log.exists() else 0
         try:
-            return create_session(self.config.spark, base=self.config.base_dir, log=self.log)
+            return create_session(settings, base=self.config.base_dir, log=self.log)
         except Exception as failed:
             raise self._located(start_failure(failed, self.log, logged)) from failed
 

@@ -83,13 +83,19 @@ class Rescale:
         if given is not None:
             yield given
             return
-        session = self.pipeline.session()
+        session = self.pipeline.session(self._master())
         try:
             yield session
         except Exception as failed:
             raise spark_failure(failed, None, self.pipeline.log) from failed
         finally:
             session.stop()
+
+    def _master(self) -> str | None:
+        """This machine, if executors on others would have no folder to exchange the state by."""
+        given = self.pipeline.config.spark.master or ""
+        is_remote = scheme_of(self.pipeline.store.spark_path())
+        return "local[*]" if is_remote and given and not is_local(given) else None
 
     def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord, checkpoint: Checkpoint) -> Rescaled:
         layout = _layout(plan, record)
@@ -127,7 +133,7 @@ class Rescale:
             raise StateError(
                 "RESCALE_NEEDS_FOLDER",
                 f"executors exchange the state by files in a folder, and {checkpoint.address} is not one",
-                'rescale on one machine: set master = "local[*]" in [spark] for this command',
+                "use `windowpane rescale` without spark-submit: it runs Spark on one machine for this",
             )
 
     def _made_in(
