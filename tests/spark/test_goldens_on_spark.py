@@ -104,6 +104,7 @@ def test_several_rows_of_one(spark: SparkSession, name: str) -> None:
         "joins/exists_in_a_table",
         "chains/having_where_and_errors",
         "chains/own_event_time",
+        "chains/limit_below",
         "interval_joins/left",
         "interval_joins/semi",
         "interval_joins/window_around",
