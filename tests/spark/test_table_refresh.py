@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.torture import FIRST_FILE_TIME, kill_at, run_to_end
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.config import parse_pipeline
+from windowpane.config import load_pipeline, parse_pipeline
 from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline
 from windowpane.runtime.location import pipeline_store
@@ -70,6 +72,51 @@ def test_a_running_query_reads_the_table_again(tmp_path: Path, spark: SparkSessi
     assert [each.from_batch for each in checkpoint.tables.of("names")] == [8, 9]
     folders = [name for name in checkpoint.store.below("tables").names() if not name.endswith(".json")]
     assert len(folders) == 2
+
+
+PIPELINE = """
+[streams.s]
+format = "json"
+path = "in"
+schema = "k INT, file INT"
+options = { maxFilesPerTrigger = 1 }
+[tables.names]
+format = "json"
+path = "names"
+schema = "k INT, name STRING"
+refresh = "1s"
+[options]
+checkpoint = "state"
+trigger = "available_now"
+shards = 1
+[transforms.q]
+sql = "SELECT file, name FROM s JOIN names n ON s.k = n.k"
+sink = "out"
+[sinks.out]
+format = "json"
+path = "out"
+[spark]
+master = "local[2]"
+"""
+
+
+def test_a_killed_batch_is_replayed_with_the_version_that_it_began_with(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    write(tmp_path / "names" / "a.json", {"k": 1, "name": "one"})
+    for file in range(3):
+        path = tmp_path / "in" / f"{file}.json"
+        write(path, {"k": 1, "file": file})
+        os.utime(path, (FIRST_FILE_TIME + file,) * 2)
+    assert kill_at(tmp_path, 0, 0.1, whole_group=True)
+    assert not (tmp_path / "state" / "q" / "spark" / "commits" / "0").exists()
+    write(tmp_path / "names" / "a.json", {"k": 1, "name": "two"})
+    run_to_end(tmp_path)
+    found = [json.loads(line) for path in (tmp_path / "out").glob("*.json") for line in path.read_text().splitlines()]
+    assert sorted((row["file"], row["name"]) for row in found) == [(0, "one"), (1, "two"), (2, "two")]
+    ledger = Checkpoint(pipeline_store(load_pipeline(tmp_path / "pipeline.toml")).below("q")).ledger
+    used = [entry.tables["names"] for number in ledger.batch_ids() if (entry := ledger.read(number)) and entry.results]
+    assert used[0] == 1
+    assert used[1] > 1
 
 
 def test_a_table_that_cannot_be_read_is_used_as_it_was(
