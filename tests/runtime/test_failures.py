@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 
 from windowpane.connectors.retrying import RetryingSink
@@ -84,6 +85,12 @@ def test_spark_that_does_not_start_tells_the_last_line_of_its_log(tmp_path: Path
     in_its_place = IsADirectoryError(21, "Is a directory", str(tmp_path))
     assert f"Is a directory: '{tmp_path}'" in start_failure(in_its_place, tmp_path).message
     assert start_failure(SparkError("SPARK_START", "Java ended"), log).message.endswith("JAVA_HOME is not set")
+
+
+def test_a_call_without_an_answer_means_that_spark_is_gone() -> None:
+    assert spark_failure(Py4JError("An error occurred while calling o7.isActive")).code == "SPARK_GONE"
+    java = Py4JError("An error occurred while calling o7.isActive. Trace:\njava.lang.IllegalStateException: no")
+    assert spark_failure(java).code == "SPARK_FAILED"
 
 
 def test_a_refusal_of_our_own_is_not_a_failure_of_spark(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def every_command(runs: Runs, address: str, spark: SparkSettings) -> None:
     set_up(folder, address, spark)
 
     runs.start()
-    runs.until(lambda: committed(store, "spark") >= 4)
+    runs.until(lambda: committed(store) >= 4)
     assert told(runs, "status")["running"]
     assert "Stopped." in runs.command("stop").stdout
     runs.stopped()
@@ -57,7 +57,7 @@ def every_command(runs: Runs, address: str, spark: SparkSettings) -> None:
     set_up(folder, address, spark, shards=3)
     feed(folder, 4, list(range(48, 60)))
     runs.start()
-    runs.until(lambda: committed(store, "spark-1") >= 5)
+    runs.until(lambda: committed(store) >= 5)
     assert "Ended gracefully" in runs.command("drain").stdout
     runs.stopped()
     found = results(folder)
@@ -77,9 +77,14 @@ def set_up(folder: Path, address: str, spark: SparkSettings, *, shards: int = 1,
     file.write_text(file.read_text().replace("shards = 1", f"shards = {shards}"))
 
 
-def committed(store: Store, generation: str) -> int:
-    """How many micro-batches Spark has committed."""
-    return max((int(name) + 1 for name in store.below(f"t/{generation}/commits").names() if name.isdigit()), default=0)
+def committed(store: Store) -> int:
+    """How many micro-batches Spark has committed, with its first state or a later one."""
+    transform = store.below("t")
+    folders = [name for name in transform.names() if name.partition("-")[0] == "spark"]
+    numbers = [
+        int(name) + 1 for each in folders for name in transform.below(f"{each}/commits").names() if name.isdigit()
+    ]
+    return max(numbers, default=0)
 
 
 def told(runs: Runs, *arguments: str) -> dict[str, Any]:

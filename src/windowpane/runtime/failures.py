@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from windowpane import errors
 from windowpane.checkpoint.store import unwritable
@@ -28,10 +28,15 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
         return _rebuilt(ours.group(1), ours.group(2), ours.group(3))
     if any(reason in text for reason in _FULL):
         return unwritable(transform or "Spark", gist(failed))
-    if isinstance(failed, Py4JNetworkError | ConnectionError):
+    if isinstance(failed, Py4JNetworkError | ConnectionError) or _has_no_answer(failed, text):
         return SparkError("SPARK_GONE", "Spark's process has ended: it was killed, or had no memory left", _see(log))
     what = f"transform `{transform}` stopped" if transform else "Spark could not run the pipeline"
     return SparkError("SPARK_FAILED", f"{what}: {_cause(failed, text)}", _see(log))
+
+
+def _has_no_answer(failed: BaseException, text: str) -> bool:
+    """Whether a call got an empty answer: the JVM ended while it ran. An error of Java comes with its trace."""
+    return type(failed) is Py4JError and "Trace:" not in text
 
 
 def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> WindowpaneError:

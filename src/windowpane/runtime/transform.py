@@ -172,15 +172,21 @@ class RunningTransform:
         except PySparkException as raised:
             failed = raised
         with self._turn:
-            begins_again = isinstance(self._raised, _BeginAgainError)
-            if (failed is None and not begins_again) or (begins_again and self.stopping.is_set()):
+            if self.query is query and self._has_ended(failed):
                 return True
-            if self.query is query and not self._continues(failed):
-                self.runner.lock.check()  # what fails because another process has taken over has that reason
-                reason = self._raised or failed
-                assert reason is not None
-                raise spark_failure(reason, self.plan.transform, self.log) from failed
         return self.ended() if seconds is None else False
+
+    def _has_ended(self, failed: Exception | None) -> bool:
+        """Whether the last query, which has ended, is to stay so. Else it is restarted, or the reason is raised."""
+        begins_again = isinstance(self._raised, _BeginAgainError)
+        if (failed is None and not begins_again) or (begins_again and self.stopping.is_set()):
+            return True
+        if not self._continues(failed):
+            self.runner.lock.check()  # what fails because another process has taken over has that reason
+            reason = self._raised or failed
+            assert reason is not None
+            raise spark_failure(reason, self.plan.transform, self.log) from failed
+        return False
 
     def _continues(self, failed: Exception | None = None) -> bool:
         """Restart an ended query if it was meant to be restarted, or failed because a file cannot be read.
