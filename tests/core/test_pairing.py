@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from windowpane.core.groups import Groups
-from windowpane.core.pairing import Meeting
+from windowpane.core.pairing import Pairing
 
 INTERVALS = (None, (-3, 3), (0, 5), (-5, 0), (2, 4), (-4, -2), (0, 0))
 
@@ -22,8 +22,8 @@ def test_pairs_are_in_order_and_rows_without_a_partner_stand_between_them(
     ts, ids = rng.integers(-10, 10, count), rng.integers(0, cells, count)
     is_right, comparable = rng.random(count) < 0.5, rng.random(count) < 0.9
     order = np.lexsort((np.arange(count), ts))
-    meeting = Meeting(Groups(ids, cells), is_right, comparable, order)
-    found = list(meeting.partners(*(() if interval is None else (ts, interval))))
+    pairing = Pairing(Groups(ids, cells), is_right, comparable, order)
+    found = list(pairing.partners(*(() if interval is None else (ts, interval))))
     pairs = [pair for left, right in found for pair in zip(left.tolist(), right.tolist(), strict=True)]
     rank = {row: number for number, row in enumerate(order.tolist())}
     lefts, rights = np.flatnonzero(comparable & ~is_right).tolist(), np.flatnonzero(comparable & is_right).tolist()
@@ -38,8 +38,8 @@ def test_pairs_are_in_order_and_rows_without_a_partner_stand_between_them(
     together = np.array([*pairs, (0, 0)], np.int64)[:-1]
     single = np.isin(np.arange(count), alone)
     merged = zip(
-        *(each.tolist() for each in meeting.with_single((together[:, 0], together[:, 1]), single)), strict=True
+        *(each.tolist() for each in pairing.with_single((together[:, 0], together[:, 1]), single)), strict=True
     )
     assert list(merged) == sorted([*wanted, *((row, row) for row in alone)], key=place)
     if interval is None:
-        assert np.flatnonzero(~meeting.have_partners()).tolist() == alone
+        assert np.flatnonzero(~pairing.have_partners()).tolist() == alone

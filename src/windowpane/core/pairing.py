@@ -22,7 +22,7 @@ CHUNK_PAIRS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Pairing:
     """Rows of both sides that may be partners. Positions of rows are numbers into `is_right` and the ids of `cells`."""
 
     cells: Groups

@@ -9,7 +9,7 @@ from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError
 from windowpane.plan import logical
 from windowpane.plan.context import PlanContext, reading
-from windowpane.plan.eventtime.resolution import at_declared_time, resolve_chains, result_time
+from windowpane.plan.eventtime.resolution import at_declared_time, resolve_chains, time_by_sql
 from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.eventtime.timing import (
     Timing,
@@ -297,7 +297,7 @@ class _Builder:
         node = logical.LogicalResults(columns)
         if branch.time is None:
             return node
-        return logical.LogicalEventTime(node, self.timing.mode, (result_time(branch.time, columns),))
+        return logical.LogicalEventTime(node, self.timing.mode, (time_by_sql(branch.time, columns),))
 
     def conditions(self, join: StreamJoin) -> Conditions:
         return split_conditions(join, self.context.bound.where)

@@ -95,7 +95,7 @@ class ComparisonCompiler:
         if call.function not in _EXACT or inexact or call.type is None or to_arrow(call.type) is None:
             text = f"{call.function}({', '.join(arg.text for arg in call.args)}) OVER"
             shown = Expr(text, call.type, span=call.span)
-            raise self._refused(shown, f"workers compute these window functions only: {', '.join(_EXACT)} of integers")
+            raise self._refused(shown, f"workers compute these window functions: {', '.join(_EXACT)} (of integers)")
 
     def _refused(self, expr: Expr, reason: str) -> Exception:
         return self.context.error(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from windowpane.errors import PlanError
 from windowpane.plan import physical
 from windowpane.plan.columns import quote
-from windowpane.plan.eventtime.steps import TimeStep, time_source
 from windowpane.plan.guard import branch_error
+from windowpane.plan.input_staging import input_stage
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.stages import InputStage, LeafStage
@@ -113,34 +113,8 @@ def input_of(leaves: Sequence[Leaf]) -> tuple[InputStage, list[LeafStage]]:
                 streams=tuple(streams) if len(streams) > 1 else ())
         for leaf in leaves
     ]  # fmt: skip
-    return _input(source, relation, crossing, leaves), stages
-
-
-def _input(
-    source: PlanNode, relation: Relation, columns: tuple[InputColumn, ...], leaves: Sequence[Leaf]
-) -> InputStage:
-    nodes = list(walk(source))
-    chains = [node.steps for node in nodes if isinstance(node, physical.PhysicalEventTime)]
-    sources = tuple(dict.fromkeys(time_source(step) for steps in chains for step in steps))
-    return InputStage(
-        "input",
-        (),
-        relation=relation,
-        source=source,
-        streams=tuple(dict.fromkeys(n.stream for n in nodes if isinstance(n, physical.PhysicalDataSource))),
-        is_union=True,
-        columns=columns,
-        where=None,
-        original=any(leaf.original for leaf in leaves),
-        aliases=(),
-        timed=bool(chains),
-        time_sources=sources or ("processing_time",),
-        clock_fallback=len(sources) == 2 and all(_falls_back(steps) for steps in chains),
-    )
-
-
-def _falls_back(steps: tuple[TimeStep, ...]) -> bool:
-    return [step.origin for step in steps[1:]] == ["processing_time"]
+    original = any(leaf.original for leaf in leaves)
+    return input_stage(source, relation, crossing, where=None, original=original, aliases=()), stages
 
 
 def _missing(name: str, kind: str) -> Expr:

@@ -12,7 +12,7 @@ from windowpane.errors import InternalError
 from windowpane.plan import physical
 from windowpane.plan.chaining import ChainCompiler, place_apart, place_chain, same_columns
 from windowpane.plan.context import PlanContext
-from windowpane.plan.eventtime.steps import TimeStep, time_source
+from windowpane.plan.input_staging import input_stage
 from windowpane.plan.join_staging import join_plan
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import Aggregation, ColumnUse, InputColumn, JoinFields, WindowPlan
@@ -313,30 +313,15 @@ class _Staging:
         )
 
     def input(self, project: physical.PhysicalProject, aliases: dict[str, str]) -> InputStage:
-        nodes = list(walk(project.child))
         crossing = {column.name for column in project.columns}
-        chains = [node.steps for node in nodes if isinstance(node, physical.PhysicalEventTime)]
-        sources = tuple(dict.fromkeys(time_source(step) for steps in chains for step in steps))
-        return InputStage(
-            "input",
-            (),
-            relation=self.context.bound.relation,
-            source=project.child,
-            streams=tuple(dict.fromkeys(n.stream for n in nodes if isinstance(n, physical.PhysicalDataSource))),
-            is_union=any(isinstance(node, physical.PhysicalUnion) for node in nodes),
-            columns=project.columns,
+        return input_stage(
+            project.child,
+            self.context.bound.relation,
+            project.columns,
             where=project.where,
             original=project.original,
             aliases=tuple((name, column) for name, column in aliases.items() if column in crossing),
-            timed=bool(chains),
-            time_sources=sources or ("processing_time",),
-            clock_fallback=len(sources) == 2 and all(_falls_back(steps) for steps in chains),
         )
-
-
-def _falls_back(steps: tuple[TimeStep, ...]) -> bool:
-    """Whether the second and last step is processing time."""
-    return [step.origin for step in steps[1:]] == ["processing_time"]
 
 
 def _time(node: physical.PhysicalWatermark, keys: tuple[Key, ...], streams: tuple[str, ...]) -> TimeStage:

@@ -90,10 +90,12 @@ class StoredEntries(Mapping[str, Blob]):
         kept = {name: blob for name, blob in self._in_root.items() if name not in changes}
         free = ROOT_BYTES - sum(len(blob) for name, blob in kept.items() if not is_header(name))
         for name, blob in changes.items():
-            if blob is not None and (is_header(name) or self._is_small(name, blob, free)):
+            if is_header(name):
+                kept |= {} if blob is None else {name: blob}
+            elif blob is not None and self._is_small(name, blob, free):
                 kept[name] = blob
-                free -= 0 if is_header(name) else len(blob)
-            elif not (is_header(name) or (blob is None and name in self._in_root)):
+                free -= len(blob)
+            elif blob is not None or name not in self._in_root:
                 self._write_one(name, blob)
         if self._is_old:
             for name in filter(is_header, self._sizes):

@@ -18,7 +18,7 @@ from windowpane.core.hashing import distinct, hash_rows
 from windowpane.core.joining import JoinPlan
 from windowpane.core.noted_rows import NotedRows
 from windowpane.core.operators.base import Holding, Operator
-from windowpane.core.pairing import Meeting
+from windowpane.core.pairing import Pairing
 from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, plain, select
@@ -179,8 +179,8 @@ class IntervalJoin(Operator):
         join, count = self._join, left.num_rows
         before = used_left.copy()
         rows = joined([left, right])
-        meeting, ts = self._meeting(rows, count), int64s(rows, c.EVENT_TIME)
-        for at, others in meeting.partners(ts, (self._low_us, self._high_us)):
+        pairing, ts = self._pairing(rows, count), int64s(rows, c.EVENT_TIME)
+        for at, others in pairing.partners(ts, (self._low_us, self._high_us)):
             matched, good, frames = joining.judge(
                 join, rows, at, others, clock_us=self.clock_us, watermark_us=self.watermark_us
             )
@@ -190,15 +190,15 @@ class IntervalJoin(Operator):
             if join.kind not in ("semi", "anti"):
                 yield from self._give(rows, at[good], others[good])
         if join.kind == "semi":
-            lefts = meeting.rows[meeting.rows < count]
+            lefts = pairing.rows[pairing.rows < count]
             first = lefts[(used_left & ~before)[lefts]]
             yield from self._give(rows, first, first)
 
-    def _meeting(self, rows: pa.RecordBatch, lefts: int) -> Meeting:
+    def _pairing(self, rows: pa.RecordBatch, lefts: int) -> Pairing:
         """The first rows are those of the left side."""
         cells, _ = group_rows([rows.column(name) for name in self._join.key_names], rows.num_rows)
         order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.EVENT_TIME)))
-        return Meeting(cells, np.arange(rows.num_rows) >= lefts, self._join.comparable(rows), order)
+        return Pairing(cells, np.arange(rows.num_rows) >= lefts, self._join.comparable(rows), order)
 
     def _give(self, rows: pa.RecordBatch, left: Int64s, right: Int64s) -> Iterator[Frame]:
         """Joined rows of rows at these positions."""

@@ -18,7 +18,7 @@ from windowpane.core.joining import JoinPlan
 from windowpane.core.noted_rows import NotedRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
-from windowpane.core.pairing import Meeting, Pairs
+from windowpane.core.pairing import Pairing, Pairs
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import flags, int64s, joined, plain, select
@@ -124,14 +124,14 @@ class WindowJoin(AlignedIntake):
 
     def _join_windows(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s, used: Bools) -> Iterator[Frame]:
         """`at`, `windows`: each place of a row in a window. Marks the rows that are used."""
-        join, meeting = self._join, self._meeting(rows, at, windows)
-        is_right = meeting.is_right
+        join, both = self._join, self._pairing(rows, at, windows)
+        is_right = both.is_right
         gathered: list[Pairs] = []
         if join.kind in ("semi", "anti") and not join.conditions:
-            found = meeting.have_partners()
+            found = both.have_partners()
         else:
             found = np.zeros(len(at), bool)
-            for left, right in meeting.partners():
+            for left, right in both.partners():
                 matched, good, frames = joining.judge(
                     join, rows, at[left], at[right], clock_us=self.clock_us, watermark_us=self.watermark_us
                 )
@@ -145,11 +145,11 @@ class WindowJoin(AlignedIntake):
         alone = ~found & np.where(is_right, join.preserved[1], join.preserved[0] or join.kind == "anti")
         single = found & ~is_right if join.kind == "semi" else alone
         pairs = _together(gathered)
-        yield from self._give(rows, at, windows, meeting.with_single(pairs, single) if single.any() else pairs)
+        yield from self._give(rows, at, windows, both.with_single(pairs, single) if single.any() else pairs)
         in_result = alone | (found & is_right) if join.kind == "anti" else alone | found
         used[at[in_result]] = True
 
-    def _meeting(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s) -> Meeting:
+    def _pairing(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s) -> Pairing:
         """The places by window, then by time and arrival, if the order of joined rows matters."""
         join, order = self._join, np.arange(len(at))
         if join.in_order:
@@ -159,7 +159,7 @@ class WindowJoin(AlignedIntake):
                 order = order[np.argsort(numbers[order], kind="stable")]
         keys = [rows.column(name).take(pa.array(at)) for name in join.key_names]
         cells, _ = group_rows([pa.array(windows), *keys], len(at))
-        return Meeting(cells, flags(rows, c.RIGHT)[at], join.comparable(rows)[at], order)
+        return Pairing(cells, flags(rows, c.RIGHT)[at], join.comparable(rows)[at], order)
 
     def _give(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s, pairs: Pairs) -> Iterator[Frame]:
         """Joined rows of pairs of places."""

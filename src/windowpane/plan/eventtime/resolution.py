@@ -43,8 +43,8 @@ def at_declared_time(context: PlanContext) -> PlanContext:
     return replace(context, bound=replace(context.bound, window=replace(window, on=None)))
 
 
-def result_time(time: tuple[Expr, str], columns: Sequence[Column]) -> TimeStep:
-    """The time of results in a join that compares this column of theirs."""
+def time_by_sql(time: tuple[Expr, str], columns: Sequence[Column]) -> TimeStep:
+    """A time that a query gives by an expression, of this event-time type: `ON`, or the column that a join compares."""
     expr, kind = time
     types: dict[str, str | None] = {column.name: column.type for column in columns}
     return TimeStep(
@@ -61,16 +61,7 @@ def result_time(time: tuple[Expr, str], columns: Sequence[Column]) -> TimeStep:
 def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
     """`ON` is authoritative: no fallback. A bare column that a stream declares is read as declared."""
     kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get(on.type or "", "timestamp")
-    types: dict[str, str | None] = {column.name: column.type for column in context.bound.relation.columns}
-    return TimeStep(
-        "sql_override",
-        text=on.text,
-        type=kind,
-        column_type=on.type,
-        columns=on.columns,
-        on_failure="error",
-        error=guard_of(on, types),
-    )
+    return time_by_sql((on, kind), context.bound.relation.columns)
 
 
 def _field_chains(context: PlanContext, field: str) -> TimeChains:
