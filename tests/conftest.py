@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from scripts.servers import S3, Hdfs, UnavailableError, running
 from tests.command_runs import Runs
 
+pytest.register_assert_rewrite("tests.spark.jobs")
+
 # No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
 # change is judged by what it changes; at a developer's desk they differ, so that the search goes on.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])

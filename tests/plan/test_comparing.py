@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.spark.test_result_steps import QUERIES
+from tests.spark.result_queries import QUERIES
 from windowpane.errors import PlanError
 from windowpane.plan.comparing import EXACT
 from windowpane.sql.binding.over import FUNCTIONS

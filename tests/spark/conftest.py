@@ -8,8 +8,6 @@ from pyspark.sql import SparkSession
 from windowpane.config import SparkSettings
 from windowpane.spark.session import create_session
 
-pytest.register_assert_rewrite("tests.spark.jobs")
-
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
