@@ -76,6 +76,30 @@ def format_duration(us: int) -> str:
     return " ".join(parts)
 
 
+INSTANT_EXAMPLES = '"2026-01-31", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00+02:00", "now", "-1d", "-90m"'
+
+
+def parse_instant(text: str, now_us: int) -> int:
+    """An instant in ISO 8601, a date, or a duration before or after now; UTC where no offset is given.
+
+    ConfigError BAD_INSTANT otherwise.
+
+    >>> parse_instant("1970-01-01T01:00:00+01:00", 0), parse_instant("1970-01-02", 0), parse_instant("-1m 30s", 0)
+    (0, 86400000000, -90000000)
+    """
+    given = text.strip()
+    if given == "now":
+        return now_us
+    try:
+        if given.startswith(("-", "+")):
+            distance = parse_duration(given[1:])
+            return now_us - distance if given.startswith("-") else now_us + distance
+        return from_datetime(dt.datetime.fromisoformat(given))
+    except (ConfigError, ValueError, OverflowError):
+        hint = f"write it like {INSTANT_EXAMPLES}"
+        raise ConfigError("BAD_INSTANT", f"`{text}` is not an instant", hint) from None
+
+
 def to_datetime(us: int) -> dt.datetime:
     """An aware datetime in UTC. Instants outside datetime's years raise OverflowError."""
     return EPOCH + dt.timedelta(microseconds=us)

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from windowpane.core import columns as c
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.columns import SOURCE_TIME
+from windowpane.core.time_range import ALWAYS, TimeRange
 from windowpane.errors import PlanError
 from windowpane.evaluation.made_rows import MadeRows
 from windowpane.formats import load, source_format
@@ -80,6 +81,36 @@ def build_dataflow(
     rows may be shuffled more than once. `cache_bytes`: how much of the state each executor caches on its disk.
     `overflow`: a folder or an address for large results. `access`: how workers reach object stores.
     """
+    built = fold_input(
+        spark, plan, sources, shards=shards, feedback=feedback, ticks=ticks, identified=identified, spread=spread,
+        overflow=overflow, access=access,
+    )  # fmt: skip
+    packed, stages = built.packed, built.stages
+    for step in range(1, stages.last_step + 1):
+        stage = MergeStage(stages, step, built.shard_ids, cache_bytes)
+        packed = packed.groupBy("shard").transformWithState(stage, OUTPUT, "Append", "None")
+    return replace(built, packed=packed)
+
+
+def fold_input(
+    spark: SparkSession,
+    plan: Plan,
+    sources: Sources,
+    *,
+    shards: int,
+    feedback: bool,
+    ticks: bool,
+    identified: bool,
+    spread: bool,
+    overflow: str | None,
+    access: Access,
+    rows_in: TimeRange = ALWAYS,
+    results_in: TimeRange = ALWAYS,
+) -> Dataflow:
+    """The part of a dataflow before the first shuffle, for `packed` the messages of the fold stage.
+
+    `rows_in` and `results_in`: as of Stages. The others: as of `build_dataflow`.
+    """
     register_functions(spark)
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     facts = SessionFacts.of(settings)
@@ -89,6 +120,7 @@ def build_dataflow(
     sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
     stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback, spread=spread)
     ids = shard_ids(spark, shards)
+    stages = replace(stages, rows_in=rows_in, results_in=results_in)
     folded = reduce(DataFrame.unionAll, [each.folded(stages, ids) for each in inputs])
     if ticks:
         folded = folded.unionAll(ticking(spark, TickStage(ids, feedback), NOW))
@@ -97,11 +129,7 @@ def build_dataflow(
     )
     columns = tuple(results.schema.names)
     stages = replace(stages, result_columns=columns, overflow=Overflow.of(overflow, shards, access))
-    packed = folded
-    for step in range(1, stages.last_step + 1):
-        stage = MergeStage(stages, step, ids, cache_bytes)
-        packed = packed.groupBy("shard").transformWithState(stage, OUTPUT, "Append", "None")
-    return Dataflow(packed, stages, results, ids)
+    return Dataflow(folded, stages, results, ids)
 
 
 _COMPUTED: dict[type[ChainStage | JoinStage], tuple[str, str]] = {

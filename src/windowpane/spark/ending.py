@@ -1,4 +1,7 @@
-"""Graceful end: the state of a stopped query is read back, and everything open in it is emitted as one last batch."""
+"""The end of a stream, at which everything open is emitted.
+
+A graceful end reads back the state of a stopped query. A backfill has no state: it ends once all rows are in.
+"""
 
 from __future__ import annotations
 
@@ -95,14 +98,24 @@ def end_batch(
             "shard", "-1 AS origin", f"'{_ENTRY}' AS kind", "blob AS payload", "entry AS name"
         )
         rows = state if before is None else state.unionAll(before)
-        end = EndShards(stages, step, tuple(shard_ids), clock_us)
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            """Spark tells by the annotations and the number of arguments what to pass: a bound method will not do."""
-            return end.run(batches)
-
-        return rows.groupBy("shard").applyInArrow(run, _ROWS)
+        return _ended(rows, EndShards(stages, step, tuple(shard_ids), clock_us))
 
     whole = reduce(ended, range(1, stages.last_step + 1), None)
     assert whole is not None
     return whole.drop("name")
+
+
+def end_at_once(folded: DataFrame, stages: Stages, *, clock_us: int, shard_ids: Sequence[int]) -> DataFrame:
+    """What the stages give of a stream that has these messages of the fold stage and then ends. Nothing is stored."""
+    whole = folded.selectExpr("*", "CAST(NULL AS STRING) AS name")
+    for step in range(1, stages.last_step + 1):
+        whole = _ended(whole, EndShards(stages, step, tuple(shard_ids), clock_us))
+    return whole.drop("name")
+
+
+def _ended(rows: DataFrame, end: EndShards) -> DataFrame:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark tells by the annotations and the number of arguments what to pass: a bound method will not do."""
+        return end.run(batches)
+
+    return rows.groupBy("shard").applyInArrow(run, _ROWS)

@@ -31,6 +31,8 @@ CLOCK = "_clock"
 """The micro-batch's timestamp as a column, if there is no feedback from the driver."""
 FUTURE, REINJECTED, NUMBERED, TIMES = "future_rows", "reinjected", "numbered", "time."
 """Names of tallies: rows too far ahead, reinjected rows, numbered rows, and the prefix of counts by time source."""
+OUTSIDE = "outside"
+"""The tally of rows outside the range of time that a backfill reads."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class _Fold:
         self.clock_us: int | None = None
         self.portions: list[Portion] = []
         self._sources: Counter[str] = Counter()
-        self._reinjected = 0
+        self._reinjected = self._outside = 0
         self._made = MadeRows()
         self.spent: Counter[str] = Counter()
 
@@ -108,6 +110,9 @@ class _Fold:
         self._sources.update(count_time_sources(fresh, self._stages.time_source))
         if self._stages.clock_fallback and batch.column(c.EVENT_TIME).null_count:
             batch = self._with_clock(batch, fresh)
+        inside = self._stages.rows_in.rows(batch)
+        self._outside += batch.num_rows - inside.num_rows
+        batch = inside
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
         portion = self.portions[-1]
@@ -141,7 +146,8 @@ class _Fold:
         future = sum(operator.future_rows for operator in self._graph.operators if isinstance(operator, Intake))
         times = {f"{TIMES}{source}": count for source, count in self._sources.items()}
         rows = sum(portion.rows for portion in self.portions)
-        return {FUTURE: future, REINJECTED: self._reinjected, NUMBERED: rows} | times | dict(self.spent)
+        counts = {FUTURE: future, REINJECTED: self._reinjected, NUMBERED: rows, OUTSIDE: self._outside}
+        return counts | times | dict(self.spent)
 
 
 def _lacks_time(batch: pa.RecordBatch) -> pa.Array:

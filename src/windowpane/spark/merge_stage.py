@@ -193,7 +193,8 @@ class Shard:
                     self._outlet.put(SIDE, pack_frames([SideRows(part)], Accounting()))
             case Clock() | Watermark() | BatchEnd() | ControlSignal():
                 pass
-            case Emissions(batch) if self._step == self._stages.last_step:
+            case Emissions(emitted) if self._step == self._stages.last_step:
+                batch = self._stages.results_in.results(emitted)
                 self._results += batch.num_rows
                 for part in in_payloads(self._shown(batch)):
                     self._outlet.put(RESULTS, pack_frames([Emissions(part)], Accounting()))

@@ -18,6 +18,7 @@ from windowpane.core.frames import Given
 from windowpane.core.graph import Graph
 from windowpane.core.numbering import Portion
 from windowpane.core.routing import Route
+from windowpane.core.time_range import ALWAYS, TimeRange
 from windowpane.core.wire import data_rows
 from windowpane.spark.overflow import NO_OVERFLOW, Overflow
 
@@ -56,6 +57,10 @@ class Stages:
     """Where large results go."""
     ordered: bool = True
     """Results depend on the order of rows, so that rows are numbered in the order of their files."""
+    rows_in: TimeRange = ALWAYS
+    """Rows outside are counted and skipped. Only a backfill has bounds."""
+    results_in: TimeRange = ALWAYS
+    """Results outside leave no stage. Only a backfill has bounds."""
 
     def fold(self) -> Graph:
         """Operators before the first shuffle; they hold no state between micro-batches."""
