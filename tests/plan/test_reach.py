@@ -30,11 +30,11 @@ def _reach(sql: str, **settings: Any) -> Reach:
         ("SELECT sum(v) FROM a GROUP BY slidingwindow('ss', 10)", 10 * SECOND, 1),
         ("SELECT sum(v) FROM a GROUP BY slidingwindow('ss', 10, 5)", 10 * SECOND, 5 * SECOND + 1),
         # The minute that ends at the start of an hour's window is not part of it, but its rows are those before.
-        ("SELECT sum(n) FROM (SELECT k, count(*) AS n FROM a GROUP BY tumblingwindow('mi', 1), k) AS m "
-         "GROUP BY tumblingwindow('hh', 1)", 60 * SECOND, HOUR + 60 * SECOND),
+        (("SELECT sum(n) FROM (SELECT k, count(*) AS n FROM a GROUP BY tumblingwindow('mi', 1), k) AS m "
+         "GROUP BY tumblingwindow('hh', 1)"), 60 * SECOND, HOUR + 60 * SECOND),
         ("SELECT count(*) FROM a JOIN b ON a.k = b.k GROUP BY tumblingwindow('ss', 10)", 0, 10 * SECOND),
-        ("SELECT a.v, b.v AS w FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 5 SECONDS "
-         "AND a.ts + INTERVAL 7 SECONDS", 7 * SECOND, 7 * SECOND + 1),
+        (("SELECT a.v, b.v AS w FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 5 SECONDS "
+         "AND a.ts + INTERVAL 7 SECONDS"), 7 * SECOND, 7 * SECOND + 1),
     ],
 )  # fmt: skip
 def test_windows_of_time_need_rows_around_the_range(sql: str, before_us: int, after_us: int) -> None:
@@ -51,8 +51,8 @@ def test_windows_of_time_need_rows_around_the_range(sql: str, before_us: int, af
         ("SELECT count(*) FROM a GROUP BY statewindow(v > 3)", "state", {}),
         ("SELECT count(*) FROM a GROUP BY tumblingwindow('ss', 10)", "dedupe",
          {"transform": {"dedupe": {"key": ["k"], "within": "10m"}}}),
-        ("SELECT count(*) FROM (SELECT k, max(ts) AS m FROM a GROUP BY tumblingwindow('mi', 1), k) AS x "
-         "WINDOW TUMBLING (SIZE 1 HOUR) ON m", "ON", {}),
+        (("SELECT count(*) FROM (SELECT k, max(ts) AS m FROM a GROUP BY tumblingwindow('mi', 1), k) AS x "
+         "WINDOW TUMBLING (SIZE 1 HOUR) ON m"), "ON", {}),
     ],
 )  # fmt: skip
 def test_other_windows_need_all_rows_and_the_plan_says_why(sql: str, why: str, settings: dict[str, Any]) -> None:
