@@ -62,7 +62,8 @@ def compare(run: Run) -> None:
     sizes = Sizes(given.rows, given.check_rows, given.batches, given.format)
     comparisons = check([QUERIES[name] for name in given.queries], run.engines, sizes, run.progress)
     for comparison in comparisons:
-        measure(comparison, run.engines, sizes, run.progress)
+        if not given.results_only:
+            measure(comparison, run.engines, sizes, run.progress)
         run.results.keep(COMPARISON, [report.as_json(comparison)])
     run.wrong = any(comparison.differs for comparison in comparisons)
     places = {name: place for place, name in enumerate(QUERIES)}
@@ -154,6 +155,7 @@ def _arguments() -> argparse.Namespace:
     grows = f"scaling: some of: {', '.join(dimensions)}"
     parser.add_argument("--dimensions", type=_names(dimensions), default=list(dimensions), help=grows)
     parser.add_argument("--check-rows", type=int, default=400_000, help="rows of the data that results are compared on")
+    parser.add_argument("--results-only", action="store_true", help="compare results, measure no rates")
     parser.add_argument(
         "--batches", type=_rows, default="1,2,5,10,20", help="millions of rows a micro-batch; the best one counts"
     )

@@ -34,7 +34,8 @@ class Comparison:
 
     query: Query
     rows: int = 0
-    equal_rows: int = 0
+    equal_rows: dict[str, int] = field(default_factory=dict)
+    """By engine, how many rows were compared, all equal."""
     rates: dict[str, list[Rate]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     differs: set[str] = field(default_factory=set)
@@ -137,7 +138,7 @@ def _check_engine(engine: Engine, cases: Cases, comparisons: Comparisons, folder
     for name in _with_results(engine, able, comparisons, folder):
         query, data = able[name]
         try:
-            comparisons[name].equal_rows = compare(query, data, folder / name)
+            comparisons[name].equal_rows[engine.name] = compare(query, data, folder / name)
         except Mismatch as mismatch:
             comparisons[name].notes[engine.name] = f"other results than expected: {mismatch}"
             comparisons[name].differs.add(engine.name)

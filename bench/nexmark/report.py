@@ -14,6 +14,7 @@ Cells = list[list[str]]
 NONE = "-"
 COMPARED = (
     "query",
+    "same as Flink",
     "windowpane",
     "Spark",
     "Flink",
@@ -55,6 +56,7 @@ def _compared(one: dict[str, Any]) -> list[str]:
     mine = best.get("windowpane")
     return [
         one["title"],
+        _same(one),
         *(_rate(one, engine) for engine in NAMES),
         _ratio(ratios.get("spark"), goals["spark"]),
         _ratio(ratios.get("flink"), goals["flink"]),
@@ -63,6 +65,12 @@ def _compared(one: dict[str, Any]) -> list[str]:
         " / ".join(_figure(best.get(engine), "peak_mb", lambda mb: f"{mb / 1024:.1f}") for engine in NAMES),
         " / ".join(_figure(best.get(engine), "others", lambda share: f"{share:.0%}") for engine in NAMES),
     ]
+
+
+def _same(one: dict[str, Any]) -> str:
+    """The number of rows that windowpane and Flink both gave, if none differs."""
+    equal = one["equal_rows"]
+    return f"{equal['flink']:,} rows" if isinstance(equal, dict) and {"windowpane", "flink"} <= equal.keys() else NONE
 
 
 def _rate(one: dict[str, Any], engine: str) -> str:

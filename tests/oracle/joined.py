@@ -23,6 +23,8 @@ class JoinQuery:
     """Without a window: b.ts - a.ts is in this range, bounds included."""
     grouped: str | None = None
     """`k` groups by the key of the left side, `all` counts all joined rows of a window."""
+    listed: bool = False
+    """Inner: FROM a, b, with all conditions in WHERE."""
 
     def sql(self) -> str:
         words = {"inner": "JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
@@ -39,9 +41,11 @@ class JoinQuery:
         late = f" WATERMARK (ALLOWED LATENESS {self.lateness} MILLISECONDS)" if self.lateness else ""
         where = f" WHERE {self.where}" if self.where else ""
         group = " GROUP BY a.k" if self.grouped == "k" else ""
-        if self.interval is not None:
-            return f"SELECT {select} FROM a {words.get(self.kind, f'{self.kind.upper()} JOIN')} b ON {on}{where}"
         joined = f"FROM a {words.get(self.kind, f'{self.kind.upper()} JOIN')} b ON {on}{where}"
+        if self.listed:
+            joined = f"FROM a, b WHERE {self.where + ' AND ' if self.where else ''}{on}"
+        if self.interval is not None:
+            return f"SELECT {select} {joined}"
         return f"SELECT window_start, window_end, {select} {joined}{group} WINDOW {window}{late}"
 
 

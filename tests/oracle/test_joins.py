@@ -40,6 +40,7 @@ def queries(draw: st.DrawFn) -> JoinQuery:
         condition=draw(st.booleans()),
         where=draw(st.sampled_from([None, None, "v > 1"] if one_sided else [None, *WHERES])),
         grouped=draw(st.sampled_from([None, "k", "all"])),
+        listed=kind == "inner" and draw(st.booleans()),
     )
 
 
@@ -49,7 +50,13 @@ def interval_queries(draw: st.DrawFn) -> JoinQuery:
     wheres = [None, None, "v > 1"] if kind in ("semi", "anti") else [None, *WHERES]
     low = draw(st.integers(-8, 6))
     interval = (low, low + draw(st.integers(0, 12)))
-    return JoinQuery(kind, condition=draw(st.booleans()), where=draw(st.sampled_from(wheres)), interval=interval)
+    return JoinQuery(
+        kind,
+        condition=draw(st.booleans()),
+        where=draw(st.sampled_from(wheres)),
+        interval=interval,
+        listed=kind == "inner" and draw(st.booleans()),
+    )
 
 
 rows = st.tuples(st.integers(-5, 40), st.sampled_from(["x", "x", "y", None]), st.sampled_from([0, 1, 2, 3, None]))

@@ -11,6 +11,7 @@ from sqlglot import exp
 from windowpane.errors import Span
 from windowpane.sql.binding.aggregates import aggregate_name
 from windowpane.sql.binding.canonical import Shown, canonical_text, plan_id
+from windowpane.sql.binding.comma_joins import with_comma_joins
 from windowpane.sql.binding.expressions import RowExpressions
 from windowpane.sql.binding.group_keys import GroupKeyBinder, is_ordinal, selected
 from windowpane.sql.binding.grouping_sets import with_grouping_sets
@@ -61,8 +62,9 @@ def bind_statement(stmt: SelectStmt, catalog: Catalog) -> BoundQuery:
 
 class _Binder:
     def __init__(self, stmt: SelectStmt, catalog: Catalog) -> None:
-        self.stmt, self.source = with_grouping_sets(with_semi_joins(stmt, catalog)), stmt.source
-        stmt = self.stmt
+        joined = with_comma_joins(with_semi_joins(stmt, catalog), catalog)
+        self.stmt = stmt = with_grouping_sets(joined)
+        self.source = stmt.source
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
         self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)
         inner = self.from_.relation.query

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from windowpane.errors import Span, nearest
+from windowpane.sql.binding.comma_joins import with_comma_joins
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
 from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.grouping_sets import SET
@@ -132,7 +133,7 @@ class RelationBinder:
 
     def merged(self, stmt: SelectStmt) -> MergedQuery:
         """A subquery without window and aggregates."""
-        stmt = with_semi_joins(stmt, self.catalog)
+        stmt = with_comma_joins(with_semi_joins(stmt, self.catalog), self.catalog)
         refuse_unknown_functions(stmt.source, stmt.trees(), self.catalog.has_function)
         bound = self.bind(stmt)
         rows = RowExpressions(stmt.source, bound.scope, bound.types)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.core.windows import KINDS, CalendarSpan
-from windowpane.sql.syntax.source import SourceText, nesting, token_span
+from windowpane.sql.syntax.source import SourceText, nesting
 from windowpane.time import unit_to_us
 
 DURATION_FUNCTIONS = ("window", "session_window", "tumble", "hop", "cumulate", "session")
@@ -20,7 +20,7 @@ _AFTER = {
     TokenType.EXCEPT, TokenType.QUALIFY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY,
     *_EARLIER,
 }  # fmt: skip
-_FROM_ENDS = {*_AFTER, TokenType.LATERAL, TokenType.WINDOW}
+FROM_ENDS = {*_AFTER, TokenType.LATERAL, TokenType.WINDOW}
 # After one of these an operand must follow, so what comes next is a name and not the start of a clause.
 _OPENERS = {
     TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
@@ -141,8 +141,7 @@ def _is_word(token: Token) -> bool:
 
 
 def refuse_unseen(source: SourceText, tokens: list[Token]) -> None:
-    """Constructs that the parser would fold into others without a trace: a comma between tables, a pipe."""
-    depth, in_from = nesting(tokens), False
+    """Constructs that the parser would fold into others without a trace."""
     for index, token in enumerate(tokens):
         if token.token_type == TokenType.PIPE_GT:
             raise source.error("UNSUPPORTED_SYNTAX", "`|>` is not supported", f"write {ORDER}", at=token)
@@ -155,23 +154,7 @@ def refuse_unseen(source: SourceText, tokens: list[Token]) -> None:
                 ),
             )
             raise source.error("UNSUPPORTED_MATCH", message, hint, at=token)
-        if depth[index] != 0:
-            continue
-        if token.token_type == TokenType.FROM and tokens[index - 1].token_type != TokenType.DISTINCT:
-            in_from = True
-        elif token.token_type in _FROM_ENDS:
-            in_from = False
-        elif in_from and token.token_type == TokenType.LATERAL and _text(tokens[index + 1 : index + 2]) == "VIEW":
-            in_from = False  # the commas behind it separate names of columns
-        elif in_from and token.token_type == TokenType.COMMA and not _makes_rows(tokens[index + 1 : index + 2]):
-            message = "tables in FROM are separated by a comma"
-            raise source.error("COMMA_JOIN", message, "write JOIN … ON …", at=token_span(token))
 
 
 def _text(following: list[Token]) -> str:
     return following[0].text.upper() if following else ""
-
-
-def _makes_rows(following: list[Token]) -> bool:
-    """Whether UNNEST or LATERAL follows a comma: these belong to the row before it."""
-    return any(token.token_type in (TokenType.LATERAL, TokenType.UNNEST) for token in following)

@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from windowpane.errors import Span, SqlError
-from windowpane.sql.syntax.clauses import ORDER
+from windowpane.sql.syntax.clauses import FROM_ENDS, ORDER
 from windowpane.sql.syntax.select import parse_select
 from windowpane.sql.syntax.source import PLACEHOLDER, SourceText, closings, nesting
 from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
@@ -168,10 +168,12 @@ class _QueryParser:
         """The tokens with a placeholder for each subquery of FROM and JOIN, IN and EXISTS, and the subqueries."""
         shown: list[Token] = []
         queries: dict[str, Statement] = {}
-        depth, closed_at, index = nesting(tokens), closings(tokens), 0
+        depth, closed_at, index, lists = nesting(tokens), closings(tokens), 0, False
         while index < len(tokens):
             token = tokens[index]
-            in_from = depth[index] == 1 and _takes_query(shown)
+            if depth[index] == 0:
+                lists = _begins_from(shown, token) or (lists and token.token_type not in FROM_ENDS)
+            in_from = depth[index] == 1 and _takes_query(shown, lists=lists)
             if token.token_type == TokenType.L_PAREN and (in_from or _takes_condition(shown)):
                 closing = closed_at.get(index)
                 if closing is None:
@@ -202,10 +204,17 @@ def _inside(tokens: list[Token], start: int, end: int, closed_at: Mapping[int, i
     return tokens[start:end]
 
 
-def _takes_query(before: list[Token]) -> bool:
-    """Whether the tokens end where FROM or JOIN takes a query."""
+def _takes_query(before: list[Token], *, lists: bool) -> bool:
+    """Whether the tokens end where FROM or JOIN takes a query. `lists`: a comma separates tables there."""
     kinds = [token.token_type for token in before[-2:]]
-    return kinds[-1:] == [TokenType.JOIN] or (kinds[-1:] == [TokenType.FROM] and kinds[:1] != [TokenType.DISTINCT])
+    if kinds[-1:] == [TokenType.COMMA]:
+        return lists
+    return kinds[-1:] == [TokenType.JOIN] or (bool(before) and _begins_from(before[:-1], before[-1]))
+
+
+def _begins_from(before: list[Token], token: Token) -> bool:
+    """Whether a token is the FROM of a query and not that of IS DISTINCT FROM."""
+    return token.token_type == TokenType.FROM and (not before or before[-1].token_type != TokenType.DISTINCT)
 
 
 def _takes_condition(before: list[Token]) -> bool:
