@@ -5,7 +5,7 @@
 windowpane is measured twice: by Spark's reader, which is the way of any source, and with the columnar scan.
 Results are compared before any time is taken: windowpane, drained, against a Spark batch query over the same files.
 A figure is the median of rows per second over the micro-batches of a run, without the first third (warm-up) and the
-last.
+last. `…_cpu_seconds` of the JSON are the processor time of the whole run.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from rich.table import Table
 
 from bench.bids import write_bids
 from bench.discard import Discard
+from bench.nexmark.processes import cpu_seconds_below
 from windowpane.config import SparkSettings
 from windowpane.connectors.sinks import MemorySink
 from windowpane.runtime import Pipeline
@@ -214,9 +215,10 @@ def _measure(
             files = round(float(millions) * 1e6 / FILE_ROWS)
             entry: dict[str, object] = {"case": case.name, "batch": files * FILE_ROWS, "goal": case.goal}
             for engine, run in ENGINES.items():
-                started = time.monotonic()
+                started, before = time.monotonic(), cpu_seconds_below(os.getpid())
                 entry[engine] = rate(run(spark, case, data, files, scratch / f"{engine}-{millions}"), files)
                 entry[f"{engine}_seconds"] = round(time.monotonic() - started, 1)
+                entry[f"{engine}_cpu_seconds"] = round(cpu_seconds_below(os.getpid()) - before, 1)
             console.print(f"  {millions} M rows a batch: {entry}")
             found.append(entry)
         return found

@@ -27,6 +27,9 @@ if CONNECTOR:
     jars = shlex.quote(",".join(map(str, CONNECTOR)))
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
 
+# Most of these Java processes live for seconds: what Java's second compiler spends on them never pays off.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3]:

@@ -124,6 +124,11 @@ def _busy_seconds() -> float:
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_seconds_below(pid: int) -> float:
+    """Processor time of a process and all below it so far."""
+    return sum(_cpu_seconds(each) or 0.0 for each in descendants(pid))
+
+
 def _cpu_seconds(pid: int) -> float | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
