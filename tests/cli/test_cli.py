@@ -355,7 +355,7 @@ def test_a_bug_of_ours(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr("windowpane.cli.check.plan_pipeline", broken)
+    monkeypatch.setattr("windowpane.cli.check.plan_transforms", broken)
     code, out, err = run("check", str(pipeline))
     assert (code, out) == (70, "")
     assert err.startswith("[INTERNAL] KeyError: 'oops'\n")

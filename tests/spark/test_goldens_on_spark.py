@@ -56,6 +56,11 @@ def test_a_file_that_only_spark_can_run(spark: SparkSession) -> None:
     assert differences_on_spark(refused, spark) == []
 
 
+def test_a_transform_that_is_read_by_name(spark: SparkSession) -> None:
+    read = golden.read_golden(Path("tests/slt/transforms/chain_with_its_own_settings.slt"))
+    assert differences_on_spark(read, spark) == []
+
+
 @pytest.mark.parametrize("step", ["watermark 5s", "clock +5s", "push at 5s", "push shard 1", "end\nreplay"])
 def test_steps_that_need_a_clock_or_a_watermark_set_by_hand(spark: SparkSession, step: str) -> None:
     with pytest.raises(ConfigError) as refused:

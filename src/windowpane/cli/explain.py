@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from windowpane.cli.figures import output_width
 from windowpane.config import Stream, find_pipeline, load_pipeline, parse_options, parse_stream, parse_table
@@ -12,8 +13,12 @@ from windowpane.errors import ConfigError, SqlError, nearest
 from windowpane.plan.build import plan_query
 from windowpane.plan.explain import SECTIONS, WIDTH, Section, render, render_json
 from windowpane.plan.explain import explain as explain_plan
-from windowpane.plan.pipeline import plan_pipeline, stream_catalog
+from windowpane.plan.pipeline import plan_transforms, stream_catalog
+from windowpane.plan.pipeline_graph import PipelineGraph
 from windowpane.sql import bind
+
+Form: TypeAlias = Literal["tree", "dot", "mermaid"]
+FORMS: tuple[Form, ...] = ("tree", "dot", "mermaid")
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,32 @@ def sections(*, logical: bool, optimized: bool, physical: bool) -> tuple[Section
 
 def explain_pipeline(path: Path | None, transform: str | None, chosen: tuple[Section, ...], *, as_json: bool) -> str:
     config = load_pipeline(path or find_pipeline())
-    structures = [explain_plan(plan, chosen) for plan in plan_pipeline(config, transform)]
+    plans = plan_transforms(config, transform)
+    structures = [explain_plan(plan, chosen) for plan in plans]
+    graph = PipelineGraph.of(config, plans)
     if as_json:
-        return config.redact(render_json({"file": config.file, "plans": structures}))
-    return config.redact("\n\n".join(render(structure, _width()) for structure in structures))
+        return config.redact(render_json({"file": config.file, "plans": structures, "graph": graph.as_dict()}))
+    blocks = [f"Graph\n{graph.tree()}"] if graph.is_nested else []
+    return config.redact("\n\n".join([*blocks, *(render(structure, _width()) for structure in structures)]))
+
+
+def form(*, graph: bool, dot: bool, mermaid: bool) -> Form | None:
+    """How to draw the graph, if that was asked for."""
+    asked = [name for name, given in zip(FORMS, (graph, dot, mermaid), strict=True) if given]
+    if len(asked) > 1:
+        raise _usage("--graph, --dot and --mermaid cannot be combined", "give one of them")
+    return asked[0] if asked else None
+
+
+def draw_pipeline(query: Query, path: Path | None, transform: str | None, form: Form, *, as_json: bool) -> str:
+    """The graph of streams, transforms and sinks, without the plans."""
+    if query.is_given or as_json:
+        what = "a query on the command line" if query.is_given else "--json"
+        hint = "--json has the graph of a pipeline under `graph`" if as_json else "draw the graph of a pipeline"
+        raise _usage(f"--graph, --dot and --mermaid cannot be combined with {what}", hint)
+    config = load_pipeline(path or find_pipeline())
+    graph = PipelineGraph.of(config, plan_transforms(config, transform))
+    return config.redact({"tree": graph.tree, "dot": graph.dot, "mermaid": graph.mermaid}[form]())
 
 
 def explain_query(

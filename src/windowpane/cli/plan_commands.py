@@ -45,16 +45,24 @@ def explain(
         list[str] | None,
         typer.Option("--eventtime", metavar="STREAM=COLUMN:TYPE", help="With --sql: a stream's event time."),
     ] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Streams, transforms and sinks as a tree, without the plans.")
+    ] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="The same for Graphviz.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="The same for Mermaid.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Show the plans of a pipeline or a query: all three, unless you select some."""
     with reporting(as_json=as_json, debug=debug) as out:
-        from windowpane.cli.explain import Query, explain_pipeline, explain_query, sections  # noqa: PLC0415
+        from windowpane.cli import explain  # noqa: PLC0415
 
-        chosen = sections(logical=logical, optimized=optimized, physical=physical)
-        query = Query(sql, sql_file, tuple(stream or ()), tuple(table or ()), tuple(eventtime or ()))
-        if query.is_given:
-            out.write(explain_query(query, pipeline, transform, chosen, as_json=as_json))
+        drawn = explain.form(graph=graph, dot=dot, mermaid=mermaid)
+        chosen = explain.sections(logical=logical, optimized=optimized, physical=physical)
+        query = explain.Query(sql, sql_file, tuple(stream or ()), tuple(table or ()), tuple(eventtime or ()))
+        if drawn is not None:
+            out.write(explain.draw_pipeline(query, pipeline, transform, drawn, as_json=as_json))
+        elif query.is_given:
+            out.write(explain.explain_query(query, pipeline, transform, chosen, as_json=as_json))
         else:
-            out.write(explain_pipeline(pipeline, transform, chosen, as_json=as_json))
+            out.write(explain.explain_pipeline(pipeline, transform, chosen, as_json=as_json))

@@ -80,9 +80,9 @@ class _Completeness:
         self._relation_names()
 
     def _relation_names(self) -> None:
-        """SQL knows streams and tables by name alone, in any case."""
+        """SQL knows streams, tables and transforms by name alone, in any case."""
         seen: dict[str, str] = {}
-        for section in ("streams", "tables"):
+        for section in ("streams", "tables", "transforms"):
             for name in self._section(section):
                 other = seen.setdefault(name.lower(), f"{section}.{name}")
                 if other != f"{section}.{name}":
@@ -157,7 +157,8 @@ class _Completeness:
         self._add("MISSING_KEY", message, hint, f"{key}.{missing}")
 
     def transform(self, key: str, transform: Transform) -> str:
-        if not transform.sinks:
+        # Another transform may read this one, which only the planner can tell.
+        if not transform.sinks and len(self._section("transforms")) == 1:
             hint = f"name one of: {nearest('', self._sinks)}"
             self._add("MISSING_KEY", f"`{key}` needs the key `sink`", hint, f"{key}.sink")
         for position, name in enumerate(transform.sinks):

@@ -26,6 +26,7 @@ from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import SideRoute
 from windowpane.plan.optimizer import AppliedRule, optimize_logical, optimize_physical
 from windowpane.plan.physical import PhysicalResults
+from windowpane.plan.read_transforms import check_read_transforms, with_owners_settings
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import (
     check_max_groups,
@@ -86,14 +87,25 @@ def plan_query(
     *,
     name: str = "query",
     session: SessionFacts | None = None,
+    others: Mapping[str, Transform] | None = None,
 ) -> Plan:
     """Plan one query; PlanError where query and configuration do not fit together.
 
-    `streams` are the configured streams by name; `registry` holds the types of event time that they may declare.
+    `streams` are the configured streams by name; `registry` holds the types of event time that they may declare;
+    `others` are the transforms that the query can read by name.
     """
     options = options or Options()
     types = registry.extended(options.eventtime.types)
-    context = PlanContext(bound, streams, options=options, transform=transform or Transform(), types=types, name=name)
+    context = PlanContext(
+        bound,
+        streams,
+        options=options,
+        transform=transform or Transform(),
+        types=types,
+        name=name,
+        others=others or {},
+    )
+    check_read_transforms(context)
     check_max_groups(context)
     check_reinjection(context)
     root = _plan_tree(context)
@@ -145,7 +157,7 @@ class _Level:
 
 def _plan_tree(context: PlanContext) -> _Level:
     """Plan a query and those whose results it reads."""
-    whole, context = context, with_conditions_below(with_interval(reading(context)))
+    whole, context = context, with_conditions_below(with_interval(reading(with_owners_settings(context))))
     inner = [replace(whole, bound=query) for query in context.bound.relation.queries]
     if context.bound.relation.joins_results:
         inner = [at_declared_time(each) for each in inner]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError, Span
@@ -21,6 +21,8 @@ class PlanContext:
     transform: Transform
     types: EventtimeTypes
     name: str
+    others: Mapping[str, Transform] = field(default_factory=dict)
+    """The transforms that the query can read by name."""
 
     def refs(self) -> Sequence[StreamRef]:
         """The streams in FROM order, one per branch of a union."""

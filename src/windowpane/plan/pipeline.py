@@ -11,20 +11,60 @@ from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.functions import load_functions
-from windowpane.sql import Catalog, Schema, SessionFacts, bind, columns_of, parse_schema, with_record_columns
+from windowpane.sql import (
+    Catalog,
+    Schema,
+    SessionFacts,
+    bind,
+    columns_of,
+    parse_schema,
+    transform_at_fault,
+    with_record_columns,
+)
 
 
 def plan_pipeline(
     config: PipelineConfig, only: str | None = None, registry: EventtimeTypes = EVENTTIME_TYPES
 ) -> tuple[Plan, ...]:
-    """The plans of all transforms in the order of the file, or of the one called `only`."""
+    """The plans of the transforms that run, in the order of the file, or of the one called `only`.
+
+    A transform without a sink does not run by itself: others read it.
+    """
+    plans = plan_transforms(config, only, registry)
+    if only is not None and not config.transforms[only].sinks:
+        key = f"transforms.{only}.sink"
+        message, hint = f"transform `{only}` has no sink, so it cannot run by itself", "run the transforms that read it"
+        raise config.error("MISSING_KEY", message, hint, key=key)
+    return tuple(plan for plan in plans if config.transforms[plan.transform].sinks)
+
+
+def plan_transforms(
+    config: PipelineConfig, only: str | None = None, registry: EventtimeTypes = EVENTTIME_TYPES
+) -> tuple[Plan, ...]:
+    """The plans of all transforms, or of the one called `only`: those without a sink too."""
     if only is not None and only not in config.transforms:
         valid = nearest(only, config.transforms)
         raise config.error("UNKNOWN_TRANSFORM", f"there is no transform `{only}`", f"transforms: {valid}")
     load_functions(config)
     catalog = pipeline_catalog(config)
     chosen = {name: each for name, each in config.transforms.items() if only in (None, name)}
-    return tuple(_plan_transform(config, name, each, catalog, registry) for name, each in chosen.items())
+    plans = tuple(_plan_transform(config, name, each, catalog, registry) for name, each in chosen.items())
+    if only is None:
+        _check_sinks(config, {name for plan in plans for name in plan.query.transforms})
+    return plans
+
+
+def _check_sinks(config: PipelineConfig, read: set[str]) -> None:
+    """A transform needs a sink, or another transform that reads it."""
+    for name, transform in config.transforms.items():
+        if not transform.sinks and name not in read:
+            hint = f"name one of: {nearest('', config.sinks)}; or read `{name}` in another transform"
+            key = f"transforms.{name}"
+            raise config.error("MISSING_KEY", f"`{key}` needs the key `sink`", hint, key=f"{key}.sink")
+        if not transform.sinks and transform.side_output.model_fields_set:
+            message = f"transform `{name}` has no sink, so it does not run by itself, and its side_output gets no rows"
+            hint = "set side_output in the transforms that read it, or give it a sink"
+            raise config.error("UNSUPPORTED_ROUTE", message, hint, key=f"transforms.{name}.side_output")
 
 
 def missing_paths(config: PipelineConfig, plans: Sequence[Plan]) -> Iterator[ConfigError]:
@@ -52,7 +92,8 @@ def pipeline_catalog(config: PipelineConfig) -> Catalog:
     registered = {name.lower() for name in config.spark.functions}
     # Extensions bring functions that only the running session can list.
     extended = "spark.sql.extensions" in config.spark.config
-    return Catalog(streams, tables, lambda name: extended or name in registered)
+    queries = {name: transform.query for name, transform in config.transforms.items()}
+    return Catalog(streams, tables, lambda name: extended or name in registered, queries)
 
 
 def stream_catalog(streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Catalog:
@@ -84,7 +125,7 @@ def _plan_transform(
     config: PipelineConfig, name: str, transform: Transform, catalog: Catalog, registry: EventtimeTypes
 ) -> Plan:
     with _located(config, name, transform):
-        bound = bind(transform.query, catalog)
+        bound = bind(transform.query, catalog, name)
         session = SessionFacts.of(config.spark.spark_config)
         return plan_query(
             bound,
@@ -94,6 +135,7 @@ def _plan_transform(
             registry=registry,
             name=name,
             session=session,
+            others=config.transforms,
         )
 
 
@@ -102,6 +144,9 @@ def _located(config: PipelineConfig, name: str, transform: Transform) -> Iterato
     try:
         yield
     except SqlError as error:
+        queries = {other: each.query for other, each in config.transforms.items()}
+        found = transform_at_fault(error, transform.query, queries)
+        name, transform = (name, transform) if found is None else (found, config.transforms[found])
         if isinstance(error, PlanError) and error.key is not None and error.span is None:
             _locate(error, config, config.line_of(error.key))
         elif transform.sql_file is not None:

@@ -46,7 +46,8 @@ def _reads(plan: Plan) -> str:
         else f"joined with table {join.table}"
         for join in plan.query.source.relation.joins
     ]
-    return ", ".join([" and ".join(streams), *joins])
+    through = [f"through transform {name}" for name in plan.query.transforms]
+    return ", ".join([" and ".join(streams), *joins, *through])
 
 
 def _time(plan: Plan) -> str:

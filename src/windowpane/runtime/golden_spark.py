@@ -68,7 +68,8 @@ def run_on_spark(golden: Golden, spark: SparkSession) -> Run:
     with temporary("golden") as folder:
         results, side = _BatchSink("results"), _BatchSink("side")
         try:
-            job = Pipeline.from_dict(_settings(golden), folder, sinks={"results": results, "side": side})
+            sinks: dict[str, Sink] = {"results": results, "side": side}
+            job = Pipeline.from_dict(_settings(golden), folder, transform=_TRANSFORM, sinks=sinks)
             entries = _run(golden, job, spark, folder)
         except InternalError:
             raise
@@ -102,7 +103,7 @@ def _settings(golden: Golden) -> dict[str, Any]:
         "streams": streams,
         "tables": tables,
         "options": {**golden.options, "trigger": "available_now", "checkpoint": "state", "shards": 2},
-        "transforms": {_TRANSFORM: transform},
+        "transforms": {_TRANSFORM: transform, **golden.transforms},
         "sinks": {"results": {"format": "memory"}, "side": {"format": "memory"}},
     }
 

@@ -12,7 +12,7 @@ from windowpane.sql.scalar import (
     substitute_columns,
 )
 from windowpane.sql.schema import Catalog, Schema, columns_of, parse_schema, with_record_columns
-from windowpane.sql.syntax.parse import parse
+from windowpane.sql.syntax.parse import parse, transform_at_fault
 from windowpane.sql.syntax.statement import SelectStmt
 from windowpane.sql.time_bounds import TimeBounds, time_bounds
 from windowpane.sql.transpile import SessionFacts, Translated, to_duckdb, translate_expression
@@ -38,6 +38,7 @@ __all__ = [
     "substitute_columns",
     "time_bounds",
     "to_duckdb",
+    "transform_at_fault",
     "translate_expression",
     "with_record_columns",
 ]

@@ -289,6 +289,11 @@ class BoundQuery:
     """What becomes of a window's results before SELECT: HAVING, ORDER BY and LIMIT, in order."""
     watermark: Watermark | None = None
     emit: Emit = Emit()
+    owners: tuple[str, ...] = field(default=("",), compare=False)
+    """The transforms whose texts say which rows it reads. Those read by name have one, the query itself none."""
+    transforms: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    """Of the whole query: the transforms, and the streams and tables, that its own text reads."""
 
     @property
     def source(self) -> BoundQuery:

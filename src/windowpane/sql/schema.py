@@ -27,6 +27,8 @@ class Catalog:
     tables: Mapping[str, Schema] = field(default_factory=dict)
     has_function: Callable[[str], bool] = lambda _: False
     """Whether the user has registered a function of this name (lower case) with Spark."""
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the pipeline's transforms, which can be read by name as well."""
 
 
 def columns_of(pairs: Iterable[tuple[str, str]]) -> tuple[Column, ...]:

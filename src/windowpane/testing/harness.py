@@ -52,7 +52,8 @@ class Harness:
     """Runs one query. Every call is one micro-batch; all of it is deterministic but for the clock's start.
 
     `options` and `transform` take the keys of pipeline.toml's `[options]` and `[transforms.NAME]`, `streams` those of
-    `[streams.NAME]`; dotted keys mean nested ones. `tables` are static: `{"schema": …, "rows": [...]}`. With
+    `[streams.NAME]`; dotted keys mean nested ones. `tables` are static: `{"schema": …, "rows": [...]}`.
+    `transforms` are those that the query reads by name, with the keys of `[transforms.NAME]`. With
     `watermark="manual"` only `advance_watermark` moves it. `now` is the processing time to start with; without it, it
     is the machine's. It moves by `advance_clock`, and by the `at` of a push.
     """
@@ -66,13 +67,14 @@ class Harness:
         transform: Settings | None = None,
         watermark: str = "data",
         tables: Mapping[str, Settings] | None = None,
+        transforms: Mapping[str, Settings] | None = None,
         now: dt.datetime | int | None = None,
         eventtime_types: EventtimeTypes = EVENTTIME_TYPES,
     ) -> None:
         if watermark not in ("data", "manual"):
             raise ConfigError("BAD_CHOICE", f'watermark="{watermark}" is not known', 'valid: "data", "manual"')
         self._data_driven, self._now = watermark == "data", now
-        settings = QuerySettings(streams, options or {}, transform or {}, tables or {})
+        settings = QuerySettings(streams, options or {}, transform or {}, tables or {}, transforms or {})
         planned = plan_test_query(sql, settings, eventtime_types)
         self.plan, self._columns, self._rows_of_tables = planned.plan, planned.columns, planned.tables
         self._tables = dict(planned.table_columns)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from windowpane.config import Stream, parse_options, parse_stream, parse_table, parse_transform
-from windowpane.errors import ConfigError
+from windowpane.errors import ConfigError, SqlError
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.pipeline import source_schema
-from windowpane.sql import Catalog, bind, parse_schema
+from windowpane.sql import Catalog, bind, parse_schema, transform_at_fault
 from windowpane.sql.query import Column
 from windowpane.testing.decode import decode
 
@@ -27,6 +27,7 @@ class QuerySettings:
     options: Settings = field(default_factory=dict)
     transform: Settings = field(default_factory=dict)
     tables: Mapping[str, Settings] = field(default_factory=dict)
+    transforms: Mapping[str, Settings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,21 @@ def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) ->
     streams = {name: parse_stream(name, dict(given)) for name, given in settings.streams.items()}
     columns = {name: _columns(name, stream) for name, stream in streams.items()}
     tables = {name: _table(name, given) for name, given in settings.tables.items()}
-    catalog = Catalog(columns, {name: declared for name, (declared, _) in tables.items()})
-    plan = plan_query(
-        bind(sql, catalog),
-        streams,
-        options=parse_options(dict(settings.options)),
-        transform=parse_transform(dict(settings.transform)),
-        registry=types,
-    )
+    others = {name: parse_transform(dict(given), name) for name, given in settings.transforms.items()}
+    queries = {name: transform.query for name, transform in others.items()}
+    catalog = Catalog(columns, {name: declared for name, (declared, _) in tables.items()}, queries=queries)
+    try:
+        plan = plan_query(
+            bind(sql, catalog),
+            streams,
+            options=parse_options(dict(settings.options)),
+            transform=parse_transform(dict(settings.transform)),
+            registry=types,
+            others=others,
+        )
+    except SqlError as error:
+        transform_at_fault(error, sql, queries)
+        raise
     return PlannedQuery(
         plan,
         columns,

@@ -49,10 +49,14 @@ from windowpane.sql.syntax.statement import SelectStmt, WindowSyntax
 from windowpane.sql.types import TIMES
 
 
-def bind(sql: str, catalog: Catalog) -> BoundQuery:
-    """The bound query of a text; SqlError with code, place and hint for everything that cannot be run."""
-    stmt = parse(sql)
-    return guarded(sql, lambda: bind_statement(stmt, catalog))
+def bind(sql: str, catalog: Catalog, name: str = "") -> BoundQuery:
+    """The bound query of a text; SqlError with code, place and hint for everything that cannot be run.
+
+    `name` is that of its transform, which the transforms that it reads cannot read in turn.
+    """
+    stmt = parse(sql, catalog.queries, name)
+    bound = guarded(sql, lambda: bind_statement(stmt, catalog))
+    return replace(bound, transforms=stmt.transforms, reads=stmt.reads)
 
 
 def bind_statement(stmt: SelectStmt, catalog: Catalog) -> BoundQuery:
@@ -66,7 +70,9 @@ class _Binder:
         self.stmt = stmt = with_grouping_sets(joined)
         self.source = stmt.source
         refuse_unknown_functions(stmt.source, stmt.trees(), catalog.has_function)
-        self.from_ = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog)).bind(stmt)
+        relations = RelationBinder(catalog, lambda inner: bind_statement(inner, catalog))
+        self.from_ = relations.bind(stmt)
+        self.owners = tuple(dict.fromkeys((stmt.owner, *relations.owners)))
         inner = self.from_.relation.query
         if inner is not None and stmt.window is None and has_groups(stmt):
             self.stmt = stmt = by_window_functions(stmt, inner)
@@ -114,6 +120,7 @@ class _Binder:
             steps=steps,
             watermark=self._watermark(),
             emit=stmt.emit or Emit(),
+            owners=self.owners,
         )
         canonical = canonical_text(query, self.shown)
         aggregates = query.aggregates or _only_group(kind, keys)

@@ -73,6 +73,7 @@ def _query(stmt: SelectStmt, bound: BoundRelation) -> tuple[BoundQuery, tuple[So
         window=window,
         carried=tuple(carried),
         watermark=bound.watermark or stmt.watermark,
+        owners=(stmt.owner,),
     )
     select = [f"{key.expr.text} AS {quoted(each.name)}" for key, each in zip(carried, outputs, strict=True)]
     text = canonical_text(query, Shown(select))

@@ -66,6 +66,8 @@ class RelationBinder:
     bind_query: BindQuery
     bound: dict[int, BoundQuery] = field(default_factory=dict)
     """Subqueries with a window that are bound already."""
+    owners: dict[str, None] = field(default_factory=dict)
+    """The transforms whose queries are merged, as far as they are read by name."""
 
     def _query(self, stmt: SelectStmt) -> BoundQuery:
         """A subquery with a window. It is bound once, because binding changes its syntax tree."""
@@ -133,6 +135,7 @@ class RelationBinder:
 
     def merged(self, stmt: SelectStmt) -> MergedQuery:
         """A subquery without window and aggregates."""
+        self.owners[stmt.owner] = None
         stmt = with_comma_joins(with_semi_joins(stmt, self.catalog), self.catalog)
         refuse_unknown_functions(stmt.source, stmt.trees(), self.catalog.has_function)
         bound = self.bind(stmt)
@@ -282,6 +285,8 @@ def bind_stream(source: SourceText, node: exp.Expr, catalog: Catalog) -> StreamR
         raise source.error("TABLE_ALONE", f"`{name.name}` is a static table, not a stream", hint, at=name)
     if found is None:
         hint = f"streams are: {nearest(name.name, catalog.streams)}"
+        if catalog.queries:
+            hint += f"; transforms are: {nearest(name.name, catalog.queries)}"
         raise source.error("UNKNOWN_STREAM", f"there is no stream `{name.name}`", hint, at=name)
     schema = catalog.streams[found]
     return StreamRef(found, alias or found, schema or (), open=schema is None)

@@ -38,6 +38,7 @@ def join_with_groups(
         canonical=f"{results.canonical} JOIN ({groups.canonical}) AS {alias}",
         outputs=(*results.outputs, *added),
         steps=(*results.steps, Over(calls)),
+        owners=tuple(dict.fromkeys((*results.owners, *groups.owners))),
     )
     own = [each.name for each in groups.outputs]
     names = {name.lower(): Column(each.name, each.expr.type or "") for name, each in zip(own, added, strict=True)}

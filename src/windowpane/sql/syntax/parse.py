@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from sqlglot.errors import TokenError
@@ -14,15 +14,33 @@ from windowpane.sql.syntax.dialect import tokenize
 from windowpane.sql.syntax.queries import parse_statement
 from windowpane.sql.syntax.source import SourceText
 from windowpane.sql.syntax.statement import SelectStmt
+from windowpane.sql.syntax.transform_texts import gather_texts, place_in_text, whole_text
 
 Result = TypeVar("Result")
 
 MAX_LENGTH = 200_000
 
 
-def parse(sql: str) -> SelectStmt:
-    """The statement of a text; SqlError with the place of what is wrong."""
-    return guarded(sql, lambda: parse_statement(read_source(sql)))
+def parse(sql: str, queries: Mapping[str, str] | None = None, name: str = "") -> SelectStmt:
+    """The statement of a text; SqlError with the place of what is wrong.
+
+    `queries` are the texts of transforms that it can read by name; `name` is that of its own transform.
+    """
+    return guarded(sql, lambda: _parse(sql, queries or {}, name))
+
+
+def _parse(sql: str, queries: Mapping[str, str], name: str) -> SelectStmt:
+    own, *others = texts = gather_texts(sql, queries, lambda text: read_source(text).tokens)
+    return parse_statement(SourceText(whole_text(texts), own.tokens), others, name)
+
+
+def transform_at_fault(error: SqlError, sql: str, queries: Mapping[str, str]) -> str | None:
+    """The transform in whose text a mistake is, if `sql` reads it by name. The error gets its place there."""
+    if error.sql != sql and error.sql in queries.values():
+        return next(name for name, text in queries.items() if text == error.sql)
+    if error.sql == sql or not error.sql.startswith(sql):
+        return None
+    return place_in_text(error, gather_texts(sql, queries, lambda text: read_source(text).tokens)) or None
 
 
 def guarded(sql: str, step: Callable[[], Result]) -> Result:

@@ -5,7 +5,7 @@ A placeholder takes the place of each subquery, so that a SELECT is plain Spark 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -17,6 +17,7 @@ from windowpane.sql.syntax.clauses import FROM_ENDS, ORDER
 from windowpane.sql.syntax.select import parse_select
 from windowpane.sql.syntax.source import PLACEHOLDER, SourceText, closings, nesting
 from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
+from windowpane.sql.syntax.transform_texts import TransformText
 
 MAX_SELECTS = 500
 """More would only come from common table expressions that read each other several times."""
@@ -30,10 +31,14 @@ _OTHERWISE = {
 WITH_FORM = "WITH name AS (SELECT …) SELECT … FROM name"
 
 
-def parse_statement(source: SourceText) -> SelectStmt:
-    """The statement of a text, with the queries that it reads."""
-    found = _QueryParser(source.sql).query(source.tokens, {}, source.tokens[-1])
-    return found if isinstance(found, SelectStmt) else _over_union(source, found)
+def parse_statement(source: SourceText, transforms: Sequence[TransformText] = (), name: str = "") -> SelectStmt:
+    """The statement of a text, with the queries that it reads. `transforms` are those that it can read by name."""
+    parser, visible = _QueryParser(source.sql, [name]), dict[str, _Cte]()
+    for each in transforms:
+        visible[each.name.lower()] = _Cte(each.tokens[0], each.tokens, visible, {}, transform=each.name)
+    found = parser.query(source.tokens, visible, source.tokens[-1])
+    stmt = found if isinstance(found, SelectStmt) else _over_union(source, found)
+    return replace(stmt, transforms=tuple(parser.transforms), reads=tuple(parser.reads))
 
 
 def _over_union(source: SourceText, union: UnionStmt) -> SelectStmt:
@@ -53,6 +58,8 @@ class _Cte:
     """Those that the whole WITH can read."""
     siblings: Mapping[str, _Cte]
     """Those of the same WITH, in order."""
+    transform: str = ""
+    """The name of a transform, whose query is read like a common table expression."""
     reads: int = 0
 
     @property
@@ -67,7 +74,13 @@ class _QueryParser:
     """Parses the queries of one text. `visible` are the common table expressions that a query can name."""
 
     sql: str
+    path: list[str]
+    """The transform whose query this is, and those on the way to the text that is being parsed."""
     selects: int = field(default=0)
+    transforms: dict[str, None] = field(default_factory=dict)
+    """The transforms that the query reads itself."""
+    reads: dict[str, None] = field(default_factory=dict)
+    """The streams and tables that it reads itself."""
 
     def query(self, tokens: list[Token], visible: Mapping[str, _Cte], before: Token) -> Statement:
         """The query of some tokens; `before` is the place to name if there are none."""
@@ -157,10 +170,27 @@ class _QueryParser:
         stmt = parse_select(SourceText(self.sql, shown))
         for table in (stmt.from_, *(join.this for join in stmt.joins)):
             cte = visible.get(table.name.lower()) if isinstance(table, exp.Table) else None
-            if cte is not None:
+            if cte is not None and cte.transform:
+                queries[table.name.lower()] = self._transform(cte, stmt.source, table)
+            elif cte is not None:
                 cte.reads += 1
                 queries[table.name.lower()] = self.query(cte.tokens, cte.visible, cte.name)
-        return replace(stmt, queries=queries)
+            elif isinstance(table, exp.Table) and table.name not in queries and len(self.path) == 1:
+                self.reads[table.name] = None
+        return replace(stmt, queries=queries, owner=self.path[-1] if len(self.path) > 1 else "")
+
+    def _transform(self, cte: _Cte, source: SourceText, table: exp.Expr) -> Statement:
+        """The query of a transform that a table of FROM names."""
+        if cte.transform in self.path:
+            path = " → ".join([*self.path[self.path.index(cte.transform) :], cte.transform])
+            message = f"transforms read each other in a circle: {path}"
+            raise source.error("TRANSFORM_CYCLE", message, "let one of them read a stream", at=table)
+        if len(self.path) == 1:
+            self.transforms[cte.transform] = None
+        self.path.append(cte.transform)
+        found = self.query(cte.tokens, cte.visible, cte.name)
+        self.path.pop()
+        return found
 
     def _without_subqueries(
         self, tokens: list[Token], visible: Mapping[str, _Cte]

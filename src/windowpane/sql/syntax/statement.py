@@ -75,6 +75,11 @@ class SelectStmt:
     """Where SELECT DISTINCT stands."""
     queries: Mapping[str, Statement] = field(default_factory=dict)
     """The queries that FROM and JOIN read, by the (lower-case) name of the table that stands for them there."""
+    owner: str = ""
+    """The transform that it was read from by name; none for the query itself."""
+    transforms: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    """Of the whole query: the transforms, and the streams and tables, that its own text reads."""
 
     @property
     def is_grouped(self) -> bool:

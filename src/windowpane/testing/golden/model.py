@@ -92,6 +92,8 @@ class Golden:
     tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     transform: Mapping[str, object] = field(default_factory=dict)
+    transforms: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    """Other transforms, which the query can read by name."""
     manual: bool = False
     now_us: int = 0
     cuttable: bool = True

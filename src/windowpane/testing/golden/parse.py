@@ -114,7 +114,13 @@ class _Parser:
         self._golden.options = _toml(section)
 
     def _transform(self, section: Section) -> None:
-        self._golden.transform = _toml(section)
+        if not section.rest:
+            self._golden.transform = _toml(section)
+            return
+        if not re.fullmatch(r"\w+", section.rest) or "sql" not in (keys := _toml(section)):
+            hint = "write `transform NAME` with `sql` and other keys below it, or `transform` for the query itself"
+            raise BadLineError(section.line.number, f"`{section.line.text}` declares no transform", hint)
+        self._golden.transforms[section.rest] = keys
 
     def _manual(self, section: Section) -> None:
         section.alone()

@@ -10,7 +10,7 @@ from typing import Any
 
 from windowpane.config import PipelineConfig, load_pipeline
 from windowpane.errors import WindowpaneError, nearest
-from windowpane.plan.pipeline import plan_pipeline
+from windowpane.plan.pipeline import plan_transforms
 from windowpane.sql import parse_schema
 from windowpane.testing.golden.model import Golden, StreamDeclaration
 from windowpane.testing.golden.rows import BadLineError
@@ -38,14 +38,26 @@ def take_pipeline(golden: Golden, section: Section) -> None:
     golden.sql, golden.query_place = config.transforms[match["name"]].query, section.place
     golden.options = _merged(tables.get("options", {}), golden.options)
     golden.transform = _merged(tables["transforms"][match["name"]], golden.transform)
+    golden.transforms = _others(config, tables["transforms"], match["name"]) | golden.transforms
     for name in _read_streams(config, match["name"]):
         _take_stream(golden, name, tables["streams"][name])
+
+
+def _others(config: PipelineConfig, tables: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Mapping[str, Any]]:
+    """The other transforms, which the query can read by name."""
+    left_out = ("sql_file", "sink", "side_output")
+    kept = {
+        other: {key: value for key, value in table.items() if key not in left_out}
+        for other, table in tables.items()
+        if other != name
+    }
+    return {other: table | {"sql": config.transforms[other].query} for other, table in kept.items()}
 
 
 def _read_streams(config: PipelineConfig, transform: str) -> list[str]:
     """The streams that the query names, all where it is refused: the file may expect that."""
     try:
-        (plan,) = plan_pipeline(config, transform)
+        (plan,) = plan_transforms(config, transform)
     except WindowpaneError:
         return list(config.streams)
     return list(dict.fromkeys(stream.name for stream in plan.query.relation.streams))

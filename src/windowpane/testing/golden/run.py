@@ -69,6 +69,7 @@ def _harness(golden: Golden) -> Harness:
         options=golden.options,
         transform=golden.transform,
         tables=golden.tables,
+        transforms=golden.transforms,
         watermark="manual" if golden.manual else "data",
         now=golden.now_us,
     )
