@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.lease import StoreLease
-from windowpane.checkpoint.store import exchange_by_comparison, unwritable
+from windowpane.checkpoint.store import Store, adopt_by_reading, exchange_by_comparison, unwritable
 
 
 @dataclass
@@ -74,6 +74,14 @@ class MemoryStore:
             found = {key: data for key, data in self.objects.items() if key == whole or key.startswith(inside)}
             for key, data in found.items():
                 self.objects[self.address(to) + key.removeprefix(whole)] = data
+
+    def adopt(self, source: Store, name: str, to: str) -> bool:
+        return adopt_by_reading(self, source, name, to)
+
+    def sizes(self, name: str) -> dict[str, int]:
+        with self.lock:
+            inside = f"{self.address(name)}/" if name else f"{self.root}/"
+            return {key.removeprefix(inside): len(data) for key, data in self.objects.items() if key.startswith(inside)}
 
     def delete(self, name: str, *, durable: bool = True) -> None:
         self.objects.pop(self.address(name), None)

@@ -70,7 +70,7 @@ def test_a_request_reaches_the_pipeline_once(tmp_path: Path) -> None:
     lock, board = RunLock(FolderStore(tmp_path)), Board(FolderStore(tmp_path), "pipeline.toml")
     lock.acquire()
     requests = Requests(FolderStore(tmp_path))
-    seen: list[str | None] = []
+    seen: list[object] = []
 
     def run() -> None:
         while not seen:

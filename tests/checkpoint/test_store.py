@@ -209,3 +209,27 @@ def test_one_holder_has_the_lease_until_it_gives_it_back(store: Store) -> None:
     assert first.held()
     assert not store.lease("other.lock").held()
     second.release()
+
+
+def test_an_object_is_adopted_and_stays_when_the_other_one_changes(store: Store) -> None:
+    store.replace("q/state/1.zip", b"one")
+    assert store.below("kept").adopt(store, "q/state/1.zip", "state/1.zip")
+    assert store.below("kept").adopt(store.below("kept"), "state/1.zip", "again")
+    assert store.adopt(store, "q/state/1.zip", "kept/again"), "what has the name is replaced"
+    store.replace("q/state/1.zip", b"two")
+    store.clear("q")
+    assert not store.adopt(store, "q/state/1.zip", "kept/gone")
+    assert not store.adopt(store, "kept/again/below", "kept/gone")
+    assert store.sizes("kept") == {"state/1.zip": 3, "again": 3}
+    assert store.read("kept/state/1.zip") == b"one"
+    assert store.sizes("q") == {}
+
+
+def test_an_object_of_another_place_is_adopted(store: Store) -> None:
+    elsewhere = MemoryStore("elsewhere:")
+    elsewhere.replace("a", b"x" * 10)
+    assert store.adopt(elsewhere, "a", "deep/b")
+    assert elsewhere.adopt(store, "deep/b", "c")
+    assert not store.adopt(elsewhere, "nothing", "deep/c")
+    assert elsewhere.sizes("") == {"a": 10, "c": 10}
+    assert store.sizes("") == {"deep/b": 10}

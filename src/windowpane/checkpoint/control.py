@@ -1,10 +1,12 @@
-"""Requests from another process: a small file in the checkpoint that the running pipeline looks for."""
+"""Requests from another process: a small file in the checkpoint that the running pipeline looks for, and answers."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Literal, TypeAlias
+import uuid
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 from windowpane.checkpoint.records import encoded, read_object
 from windowpane.checkpoint.run_lock import RunLock
@@ -14,7 +16,18 @@ from windowpane.errors import StateError
 
 Request: TypeAlias = Literal["drain", "stop"]
 REQUEST_FILE = "control.json"
+_ANSWERS = "answers"
 _POLL_SECONDS = 0.1
+_ENDING = ("drain", "stop")
+_SAVEPOINT = "savepoint"
+
+
+@dataclass(frozen=True)
+class SavepointRequest:
+    """Asks for a savepoint, and for an answer under this id."""
+
+    name: str
+    id: str
 
 
 class Requests:
@@ -30,12 +43,41 @@ class Requests:
         To be called as soon as the lock is held: from then on, requests are meant for this run, even while it starts.
         """
         self._store.delete(REQUEST_FILE)
+        self._store.clear(_ANSWERS)
 
     def put(self, request: Request) -> None:
         """Ask the running pipeline."""
         self._store.replace(REQUEST_FILE, encoded({"request": request, "pid": os.getpid()}, indent=None))
 
-    def take(self) -> Request | None:
+    def put_savepoint(self, asked: SavepointRequest) -> bool:
+        """Ask for a savepoint; False if another request is there that the pipeline has not seen yet."""
+        content = {"request": _SAVEPOINT, "name": asked.name, "id": asked.id, "pid": os.getpid()}
+        return self._store.create(REQUEST_FILE, encoded(content, indent=None))
+
+    def withdraw(self, asked: SavepointRequest) -> None:
+        """Nobody waits for the answer any more."""
+        content = read_object(self._store, REQUEST_FILE, {})
+        if content is not None and content.get("id") == asked.id:
+            self._store.delete(REQUEST_FILE)
+        self._store.delete(_answer(asked))
+
+    def answer(self, asked: SavepointRequest, error: dict[str, Any] | None = None) -> None:
+        """Say that it is done, or why not."""
+        self._store.replace(_answer(asked), encoded({"error": error}), durable=False)
+
+    def answered(self, asked: SavepointRequest) -> dict[str, Any] | None:
+        """The answer; None as long as there is none."""
+        return read_object(self._store, _answer(asked), {})
+
+    def asks_to_end(self) -> bool:
+        """Whether a request to end has arrived. It stays for `take`."""
+        try:
+            content = read_object(self._store, REQUEST_FILE, {})
+        except StateError:
+            return False
+        return content is not None and content.get("request") in _ENDING
+
+    def take(self) -> Request | SavepointRequest | None:
         """The request that has arrived, once."""
         if time.monotonic() < self._looked + self._every:
             return None
@@ -48,9 +90,11 @@ class Requests:
             content = {}
         if content is None:
             return None
-        self.forget()
+        self._store.delete(REQUEST_FILE)
         asked = content.get("request")
-        return asked if asked in ("drain", "stop") else None
+        if asked == _SAVEPOINT:
+            return SavepointRequest(str(content.get("name")), str(content.get("id")))
+        return asked if asked in _ENDING else None
 
 
 def ask(store: Store, request: Request, timeout: float) -> str:
@@ -74,3 +118,11 @@ def ask(store: Store, request: Request, timeout: float) -> str:
         time.sleep(_POLL_SECONDS)
     requests.forget()
     return str((StatusFile(store).read() or {}).get("state", "stopped"))
+
+
+def _answer(asked: SavepointRequest) -> str:
+    return f"{_ANSWERS}/{asked.id}.json"
+
+
+def new_savepoint_request(name: str) -> SavepointRequest:
+    return SavepointRequest(name, uuid.uuid4().hex)

@@ -50,6 +50,12 @@ class FencedStore:
     def copy(self, name: str, to: str) -> None:
         self._mine.copy(name, to)
 
+    def adopt(self, source: Store, name: str, to: str) -> bool:
+        return self._mine.adopt(source._store if isinstance(source, FencedStore) else source, name, to)  # noqa: SLF001
+
+    def sizes(self, name: str) -> dict[str, int]:
+        return self._store.sizes(name)
+
     def delete(self, name: str, *, durable: bool = True) -> None:
         self._mine.delete(name, durable=durable)
 

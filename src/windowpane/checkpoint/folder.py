@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from windowpane.checkpoint.lease import SECONDS, StoreLease
-from windowpane.checkpoint.store import corrupt, exchange_by_comparison, unwritable
+from windowpane.checkpoint.store import Store, adopt_by_reading, corrupt, exchange_by_comparison, unwritable
 from windowpane.durable import make_folder, sync_below, sync_folder, tighten_mode, write_file
 
 _DRAFT = re.compile(r"\..+\.\d+(-\d+)?\.tmp")
@@ -114,6 +114,27 @@ class FolderStore:
                 shutil.copy2(path, copied)
             sync_below(copied)
             sync_folder(copied.parent)
+
+    def adopt(self, source: Store, name: str, to: str) -> bool:
+        if not isinstance(source, FolderStore):
+            return adopt_by_reading(self, source, name, to)
+        path, target = source._root / name, self._root / to  # noqa: SLF001  # a store of this class
+        with _changing(target):
+            make_folder(target.parent)
+            target.unlink(missing_ok=True)
+            try:
+                _share(path, target)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def sizes(self, name: str) -> dict[str, int]:
+        top, found = self._root / name, dict[str, int]()
+        for folder, _, files in os.walk(top):
+            for each in (Path(folder, file) for file in files if not _DRAFT.fullmatch(file)):
+                with contextlib.suppress(FileNotFoundError):
+                    found[each.relative_to(top).as_posix()] = each.stat().st_size
+        return found
 
     def delete(self, name: str, *, durable: bool = True) -> None:
         path = self._root / name
@@ -234,6 +255,22 @@ def _draft(path: Path, data: bytes, *, synced: bool = True) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _share(path: Path, target: Path) -> None:
+    """A second name for a file; a copy where that is not possible, or where the folder asks for another mode."""
+    mode = target.parent.stat().st_mode & 0o666
+    if path.stat().st_mode & 0o777 == mode:
+        try:
+            os.link(path, target)
+        except FileNotFoundError:
+            raise
+        except OSError:  # another disk, or a file system without hard links
+            pass
+        else:
+            return
+    shutil.copy2(path, target)
+    target.chmod(mode)
 
 
 def _link(draft: Path, path: Path) -> None:

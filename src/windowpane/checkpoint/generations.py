@@ -26,10 +26,15 @@ def spark_folder(generation: int) -> str:
     return f"spark-{generation}" if generation else "spark"
 
 
+def is_spark_folder(name: str) -> bool:
+    """Whether a folder of this name in a checkpoint is one of Spark's, in use or not."""
+    return _FOLDER.fullmatch(name) is not None
+
+
 def remove_others(store: Store, used: str | None) -> None:
     """Remove what a rescale has left: all generations but the one in use. None: this one too."""
     for name in store.names():
-        if name == WORK or (_FOLDER.fullmatch(name) and name != used):
+        if name == WORK or (is_spark_folder(name) and name != used):
             store.clear(name)
 
 

@@ -6,7 +6,7 @@ import re
 import uuid
 
 from windowpane.checkpoint.remote_store import RemoteStore
-from windowpane.checkpoint.store import exchange_by_comparison
+from windowpane.checkpoint.store import Store, adopt_by_reading, exchange_by_comparison
 from windowpane.remote.hadoop import HadoopAccess, HadoopError, HadoopFiles, hadoop_files
 
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
@@ -46,6 +46,17 @@ class HadoopStore(RemoteStore[HadoopAccess]):
     def copy(self, name: str, to: str) -> None:
         with self._changing(to):
             self._files.copy(self.address(name), self.address(to))
+
+    def adopt(self, source: Store, name: str, to: str) -> bool:
+        if not isinstance(source, HadoopStore) or source._files is not self._files:  # noqa: SLF001  # a store of this class
+            return adopt_by_reading(self, source, name, to)
+        with self._changing(to):
+            return self._files.copy(source.address(name), self.address(to))
+
+    def sizes(self, name: str) -> dict[str, int]:
+        with self._reading(name):
+            found = self._files.sizes(self.address(name))
+        return {each: size for each, size in found.items() if not _DRAFT.fullmatch(each.rpartition("/")[2])}
 
     def delete(self, name: str, *, durable: bool = True) -> None:
         with self._changing(name):

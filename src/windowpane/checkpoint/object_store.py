@@ -12,6 +12,7 @@ from typing import Any
 
 from windowpane.checkpoint.lease import SECONDS
 from windowpane.checkpoint.remote_store import RemoteStore
+from windowpane.checkpoint.store import Store, adopt_by_reading
 from windowpane.remote.access import Access
 from windowpane.remote.objects import client, key_of, obstore_module
 
@@ -83,6 +84,27 @@ class ObjectStore(RemoteStore[Access]):
                 # Listed, but not there: an empty object of Spark that stands for a folder.
                 with contextlib.suppress(FileNotFoundError):
                     self._api.copy(self._client, path, self._key(to) + path.removeprefix(start))
+
+    def adopt(self, source: Store, name: str, to: str) -> bool:
+        if not isinstance(source, ObjectStore) or source._client is not self._client:  # noqa: SLF001  # a store of this class
+            return adopt_by_reading(self, source, name, to)
+        with self._changing(to):
+            try:
+                self._api.copy(self._client, source._key(name), self._key(to))  # noqa: SLF001  # a store of this class
+            except FileNotFoundError:
+                return False
+        return True
+
+    def sizes(self, name: str) -> dict[str, int]:
+        top = f"{self._key(name)}/".lstrip("/")
+        with self._reading(name):
+            listed = [each for chunk in self._api.list(self._client, top) for each in chunk]
+        # Names that end with a slash are Spark's, and stand for folders.
+        return {
+            inside: int(each["size"])
+            for each in listed
+            if (inside := each["path"].removeprefix(top)) and not inside.endswith(("/", _FOLDER))
+        }
 
     def delete(self, name: str, *, durable: bool = True) -> None:
         with self._changing(name), contextlib.suppress(FileNotFoundError):

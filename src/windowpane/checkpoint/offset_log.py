@@ -58,13 +58,13 @@ class OffsetLog:
 
     def batch_files(self, batch_id: int) -> list[str]:
         """The addresses of a micro-batch's files, of all its sources."""
-        until, after = self._file_offsets(batch_id), self._file_offsets(batch_id - 1)
+        until, after = self.file_offsets(batch_id), self.file_offsets(batch_id - 1)
         found = [self._logged(source, after.get(source, -1) + 1, last) for source, last in until.items()]
         return sorted({file.path for files in found for file in files})
 
     def read_files(self, batch_id: int, folder: str) -> set[str]:
         """Local paths, or addresses elsewhere, of the files in `folder` that batches up to this one have read."""
-        logged = [self._logged(source, 0, last) for source, last in self._file_offsets(batch_id).items()]
+        logged = [self._logged(source, 0, last) for source, last in self.file_offsets(batch_id).items()]
         inside = [file.path for files in logged for file in files if is_under(file.path, folder)]
         return {plain(path) for path in inside}
 
@@ -95,8 +95,8 @@ class OffsetLog:
     def _last(self, log: str) -> int:
         return max((int(name) for name in self._store.below(log).names() if name.isdigit()), default=-1)
 
-    def _file_offsets(self, batch_id: int) -> dict[int, int]:
-        """How far a batch goes in the log of each file source."""
+    def file_offsets(self, batch_id: int) -> dict[int, int]:
+        """How far a batch goes in the log of each file source, by the number of the source."""
         return _file_numbers(self._lines(f"offsets/{batch_id}"))
 
     def _logged(self, source: int, first: int, last: int) -> list[PlannedFile]:

@@ -121,6 +121,18 @@ class Store(Protocol):
         """Copy an object, or a folder with everything below it. Does nothing if it is not there."""
         ...
 
+    def adopt(self, source: Store, name: str, to: str) -> bool:
+        """Take over the object `name` of a store, this one or another, as `to`. False if it is not there.
+
+        The object must never be changed in place: where it can, the place shares its bytes (a hard link) or copies them
+        itself. Durable only after `sync` of a folder above `to`.
+        """
+        ...
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """The sizes in bytes of all objects below a folder, by their names from there, without unfinished writes."""
+        ...
+
     def delete(self, name: str, *, durable: bool = True) -> None:
         """Remove an object. Does nothing if it is not there."""
         ...
@@ -157,6 +169,14 @@ def exchange_by_comparison(store: Store, name: str, data: bytes, known: bytes | 
         return False
     store.replace(name, data)
     return True
+
+
+def adopt_by_reading(store: Store, source: Store, name: str, to: str) -> bool:
+    """`Store.adopt` for objects of another kind of place."""
+    data = source.read(name)
+    if data is not None:
+        store.replace(to, data, durable=False)
+    return data is not None
 
 
 def corrupt(address: object, reason: object, hint: str = RESTORE) -> StateError:

@@ -64,6 +64,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane run jobs/pipeline.toml --drain",
         "windowpane run --trigger 10s --json > progress.jsonl",
         "windowpane run --drain --profile",
+        "windowpane run --from monday --checkpoint trial",
     ),
     run_commands.status: (
         "windowpane status",
@@ -74,6 +75,16 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     run_commands.reset: (
         "windowpane reset",
         "windowpane reset jobs/pipeline.toml --transform hot --yes",
+        "windowpane reset --to monday",
+    ),
+    run_commands.savepoint: (
+        "windowpane savepoint monday",
+        "windowpane savepoint jobs/pipeline.toml before-upgrade --json",
+        "windowpane savepoint --delete monday",
+    ),
+    run_commands.savepoints: (
+        "windowpane savepoints",
+        "windowpane savepoints jobs/pipeline.toml --json",
     ),
     run_commands.rescale: (
         "windowpane stop && windowpane rescale --shards 8",

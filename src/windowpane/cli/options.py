@@ -16,4 +16,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when wind
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the pipeline to end.")
 ]
+CheckpointPlace = Annotated[
+    str | None,
+    typer.Option("--checkpoint", metavar="PLACE", help="A folder or an address instead of the file's `checkpoint`."),
+]
 TransformName = Annotated[str | None, typer.Option("--transform", metavar="NAME", help="Only this transform.")]

@@ -1,4 +1,4 @@
-"""`windowpane reset`: removes a checkpoint, so that the next run begins anew."""
+"""`windowpane reset`: removes a checkpoint, so that the next run begins anew, or puts it back to a savepoint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from pathlib import Path
 import typer
 
 from windowpane.checkpoint.resetting import remove_checkpoint, undelivered
+from windowpane.checkpoint.restoring import MARK, forget_restore
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.cli.status import checkpoint_store
+from windowpane.config import find_pipeline, load_pipeline
 from windowpane.errors import ConfigError
+from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
+from windowpane.runtime.savepoints import GoingBack, with_checkpoint
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Reset:
             for name, checkpoint in self.transforms.items():
                 is_whole = checkpoint.address == store.address()
                 remove_checkpoint(Checkpoint(store if is_whole else store.below(name)))
+            forget_restore(store)
         finally:
             lock.release()
         if as_json:
@@ -44,23 +49,73 @@ class Reset:
         return f"{removed}\nThe next windowpane run reads the input from its beginning. Sinks keep what they have."
 
 
-def plan_reset(path: Path | None, transform: str | None) -> Reset:
-    """StateError when there is no checkpoint, or a process runs on it."""
-    store = checkpoint_store(path)
-    found = inspection.only(inspection.find_transforms(store), transform)
+@dataclass(frozen=True)
+class ResetTo:
+    """A checkpoint that is to be put back to a savepoint."""
+
+    going: GoingBack
+
+    def lines(self) -> list[str]:
+        return self.going.lines()
+
+    def carry_out(self, *, as_json: bool) -> str:
+        """Go back; StateError while a process runs there. Gives the text to print."""
+        taken, savepoint = self.going.carry_out(), self.going.origin.savepoint
+        if as_json:
+            return json.dumps(
+                {
+                    "checkpoint": self.going.origin.store.address(),
+                    "savepoint": savepoint.name,
+                    "jobs": {job: vars(moment) for job, moment in savepoint.moments.items()},
+                    "sinks": [vars(each) for each in taken],
+                },
+                indent=2,
+            )
+        done = f"The checkpoint is back at savepoint {savepoint.name}. The next windowpane run goes on from there."
+        return "\n".join([*map(str, taken), done])
+
+
+@dataclass(frozen=True)
+class ResetOptions:
+    """What the command line asks for. `to`: a savepoint; `place`: instead of the file's checkpoint."""
+
+    transform: str | None = None
+    to: str | None = None
+    place: str | None = None
+    keep_results: bool = False
+
+
+def plan_reset(path: Path | None, options: ResetOptions) -> Reset | ResetTo:
+    """StateError when there is no checkpoint or no such savepoint, or a process runs on the checkpoint."""
+    if options.to is not None:
+        return _plan_going_back(path, options, options.to)
+    if options.keep_results:
+        raise ConfigError("BAD_OPTION", "--keep-results belongs to --to", "without --to, sinks keep what they have")
+    store = checkpoint_store(path, options.place)
+    is_half = store.exists(MARK)  # a restore that was cut short may have made no checkpoint yet
+    found = {} if is_half else inspection.only(inspection.find_transforms(store), options.transform)
     lock = RunLock(store)
     lock.acquire()
     lock.release()
     return Reset(store, found)
 
 
-def confirmed(planned: Reset, *, as_json: bool) -> bool:
+def _plan_going_back(path: Path | None, options: ResetOptions, name: str) -> ResetTo:
+    if options.transform is not None:
+        message = "a savepoint is of a whole pipeline, so --to goes back with all transforms"
+        raise ConfigError("BAD_OPTION", message, "leave out --transform")
+    config = with_checkpoint(load_pipeline(path or find_pipeline()), options.place)
+    return ResetTo(GoingBack.planned(config, plan_pipeline(config, None), name, keeps_results=options.keep_results))
+
+
+def confirmed(planned: Reset | ResetTo, *, as_json: bool) -> bool:
     """Ask at the terminal. Where nobody can answer, --yes is needed."""
     if as_json or not sys.stdin.isatty():
         raise ConfigError("NOT_CONFIRMED", "reset asks before it removes anything, and cannot ask here", "add --yes")
     for line in planned.lines():
         typer.echo(line, err=True)
-    return typer.confirm("Remove? Open windows and offsets are lost", err=True)
+    asked = "Remove? Open windows and offsets are lost" if isinstance(planned, Reset) else "Go back?"
+    return typer.confirm(asked, err=True)
 
 
 def _described(name: str, checkpoint: Checkpoint) -> str:

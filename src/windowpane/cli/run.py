@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windowpane.checkpoint.control import Requests
-from windowpane.checkpoint.transform import Checkpoint, open_plans
+from windowpane.checkpoint.restoring import check_restored
 from windowpane.cli.figures import accounting_table, stage_line
 from windowpane.cli.profile import Profile
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
@@ -23,6 +23,7 @@ from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.remote.objects import scheme_of
 from windowpane.runtime.location import pipeline_store
+from windowpane.runtime.savepoints import admit, find_origin, start_from, with_checkpoint
 from windowpane.runtime.signals import StopSignals, stop_signals
 from windowpane.runtime.status import Board, named
 
@@ -42,6 +43,10 @@ class RunOptions:
     drain: bool = False
     as_json: bool = False
     profile: bool = False
+    origin: str | None = None
+    """The savepoint to start a new checkpoint from."""
+    checkpoint: str | None = None
+    """Instead of the one in the file."""
 
 
 def run_pipeline(path: Path | None, options: RunOptions) -> None:
@@ -56,9 +61,12 @@ def run_pipeline(path: Path | None, options: RunOptions) -> None:
 
 
 def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) -> None:
-    config = load_pipeline(path or find_pipeline())
+    given = load_pipeline(path or find_pipeline())
+    config = with_checkpoint(given, options.checkpoint)
     plans = plan_pipeline(config, options.transform)
     trigger = _trigger(options)
+    if options.origin is not None:
+        start_from(find_origin(options.origin, given), config, plans)
     _admit(config, plans)
     progress = _progress(options)
     # py4j logs every connection that breaks when Spark stops; what matters reaches the user as an error.
@@ -77,8 +85,8 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
 def _admit(config: PipelineConfig, plans: Sequence[Plan]) -> None:
     """StateError when the checkpoint does not let these plans run: known without Spark."""
     store = pipeline_store(config)
-    for plan in open_plans(store, plans):
-        Checkpoint(store.below(plan.transform)).admit(plan, config.options.shards, spread=config.options.extra_shuffles)
+    check_restored(store)
+    admit(store, config, plans)
 
 
 def _run(

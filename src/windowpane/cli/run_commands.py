@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windowpane.cli.options import AsJson, Debug, PipelineFile, Timeout, TransformName
+from windowpane.cli.options import AsJson, CheckpointPlace, Debug, PipelineFile, Timeout, TransformName
 from windowpane.cli.report import reporting
 
 
@@ -29,6 +29,15 @@ def run(
             "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: a free port."
         ),
     ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SAVEPOINT",
+            help="Start a new checkpoint from a savepoint: NAME, or FOLDER_OR_ADDRESS/NAME.",
+        ),
+    ] = None,
+    checkpoint: CheckpointPlace = None,
     profile: Annotated[bool, typer.Option("--profile", help="Print where the time went, at the end.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON line per micro-batch, and a final one.")
@@ -39,51 +48,111 @@ def run(
     with reporting(as_json=as_json, debug=debug, as_lines=True):
         from windowpane.cli.run import RunOptions, run_pipeline  # noqa: PLC0415
 
-        options = RunOptions(transform, trigger, metrics_port, drain=drain, as_json=as_json, profile=profile)
+        options = RunOptions(
+            transform, trigger, metrics_port, drain=drain, as_json=as_json, profile=profile, origin=origin,
+            checkpoint=checkpoint,
+        )  # fmt: skip
         run_pipeline(pipeline, options)
 
 
-def status(pipeline: PipelineFile = None, *, as_json: AsJson = False, debug: Debug = False) -> None:
+def status(
+    pipeline: PipelineFile = None, *, checkpoint: CheckpointPlace = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
     """Show whether a pipeline is running and how far it has come."""
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.status import show_status  # noqa: PLC0415
 
-        out.write(show_status(pipeline, as_json=as_json))
+        out.write(show_status(pipeline, checkpoint, as_json=as_json))
 
 
-def drain(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
+def drain(
+    pipeline: PipelineFile = None, *, checkpoint: CheckpointPlace = None, timeout: Timeout = 120.0, debug: Debug = False
+) -> None:
     """Ask a running pipeline to process the available input, emit every open window and finish."""
     with reporting(as_json=False, debug=debug) as out:
         from windowpane.cli.status import send_request  # noqa: PLC0415
 
-        out.write(send_request(pipeline, "drain", timeout))
+        out.write(send_request(pipeline, "drain", timeout, checkpoint))
 
 
-def stop(pipeline: PipelineFile = None, *, timeout: Timeout = 120.0, debug: Debug = False) -> None:
+def stop(
+    pipeline: PipelineFile = None, *, checkpoint: CheckpointPlace = None, timeout: Timeout = 120.0, debug: Debug = False
+) -> None:
     """Ask a running pipeline to stop; windowpane run resumes where it stopped."""
     with reporting(as_json=False, debug=debug) as out:
         from windowpane.cli.status import send_request  # noqa: PLC0415
 
-        out.write(send_request(pipeline, "stop", timeout))
+        out.write(send_request(pipeline, "stop", timeout, checkpoint))
 
 
 def reset(
     pipeline: PipelineFile = None,
     *,
     transform: TransformName = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="SAVEPOINT", help="Go back to a savepoint instead of the beginning."),
+    ] = None,
+    keep_results: Annotated[
+        bool, typer.Option("--keep-results", help="With --to: leave in the sinks what came after the savepoint.")
+    ] = False,
+    checkpoint: CheckpointPlace = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Remove a pipeline's checkpoint, so that the next run begins anew. Shows what it removes, and asks first."""
-    with reporting(as_json=as_json, debug=debug) as out:
-        from windowpane.cli.reset import confirmed, plan_reset  # noqa: PLC0415
+    """Remove a pipeline's checkpoint, so that the next run begins anew. Shows what it removes, and asks first.
 
-        planned = plan_reset(pipeline, transform)
+    With --to, put it back to a savepoint, and take back from the sinks what came after it, where delivery is exactly
+    once.
+    """
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.reset import ResetOptions, confirmed, plan_reset  # noqa: PLC0415
+
+        planned = plan_reset(pipeline, ResetOptions(transform, to, checkpoint, keep_results=keep_results))
         if not (yes or confirmed(planned, as_json=as_json)):
             out.write("Nothing was removed.")
             return
         out.write(planned.carry_out(as_json=as_json))
+
+
+def savepoint(
+    arguments: Annotated[list[str], typer.Argument(metavar="[PIPELINE.TOML] NAME", help="Default: the nearest file.")],
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint of this name.")] = False,
+    checkpoint: CheckpointPlace = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for a running micro-batch.")
+    ] = 120.0,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Keep offsets, state and ledger of a pipeline under a name, whether it runs or not.
+
+    windowpane run --from NAME starts another checkpoint from there, windowpane reset --to NAME goes back.
+    """
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli import savepoint as commands  # noqa: PLC0415
+
+        pipeline, name = commands.split_arguments(arguments)
+        if delete:
+            out.write(commands.delete(pipeline, name, checkpoint, as_json=as_json))
+        else:
+            out.write(commands.take(pipeline, name, checkpoint, timeout, as_json=as_json))
+
+
+def savepoints(
+    pipeline: PipelineFile = None,
+    *,
+    checkpoint: CheckpointPlace = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """List the savepoints of a pipeline, with the micro-batch and the time of each job."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.savepoint import show  # noqa: PLC0415
+
+        out.write(show(pipeline, checkpoint, as_json=as_json))
 
 
 def rescale(

@@ -23,9 +23,9 @@ _ENDED = {
 }
 
 
-def show_status(path: Path | None, *, as_json: bool) -> str:
+def show_status(path: Path | None, place: str | None = None, *, as_json: bool) -> str:
     """The text to print; StateError when nothing has ever run there."""
-    store = checkpoint_store(path)
+    store = checkpoint_store(path, place)
     status, address = StatusFile(store), store.address()
     document = status.read()
     if document is None:
@@ -43,9 +43,9 @@ def show_status(path: Path | None, *, as_json: bool) -> str:
     return "\n".join([head, f"checkpoint {address}", *(blocks or ["no micro-batch has finished yet"])])
 
 
-def send_request(path: Path | None, request: Request, timeout: float) -> str:
+def send_request(path: Path | None, request: Request, timeout: float, place: str | None = None) -> str:
     """Ask the running pipeline to end; gives what to print once it has."""
-    store = checkpoint_store(path)
+    store = checkpoint_store(path, place)
     state = ask(store, request, timeout)
     if state not in _ENDED:
         error = (StatusFile(store).read() or {}).get("error") or {}
@@ -55,9 +55,9 @@ def send_request(path: Path | None, request: Request, timeout: float) -> str:
     return _ENDED[state]
 
 
-def checkpoint_store(path: Path | None) -> Store:
-    """The checkpoint of the pipeline that `path` names, or of the nearest one."""
-    return store_of_file(path or find_pipeline())
+def checkpoint_store(path: Path | None, place: str | None = None) -> Store:
+    """The checkpoint of the pipeline that `path` names, or of the nearest one. `place`: instead of the file's."""
+    return store_of_file(path or find_pipeline(), place)
 
 
 def _headline(document: dict[str, Any], *, running: bool) -> str:

@@ -92,21 +92,41 @@ public class WindowpaneFiles {
 
   public String copy(String path, String target) {
     try {
-      copy(new Path(path), new Path(target));
-      return "=";
+      return copy(new Path(path), new Path(target)) ? "=yes" : "=";
     } catch (Throwable failed) { return "!" + failed; }
   }
 
-  private void copy(Path path, Path target) throws IOException {
-    if (!files.exists(path)) return;
+  private boolean copy(Path path, Path target) throws IOException {
+    if (!files.exists(path)) return false;
     if (!files.getFileStatus(path).isDirectory()) {
       FileUtil.copy(files, path, files, target, false, true, files.getConf());
-      return;
+      return true;
     }
     FileStatus[] found = files.listStatus(path);
     for (int at = 0; at < found.length; at++) {
       Path each = found[at].getPath();
       copy(each, new Path(target, each.getName()));
+    }
+    return true;
+  }
+
+  /** The files below a folder, each as its size, a space, its name from there, and a line break. */
+  public String sizes(String path) {
+    StringBuilder sizes = new StringBuilder("=");
+    try {
+      sizes(new Path(path), "", sizes);
+    } catch (FileNotFoundException nothingThere) {
+      return "=";
+    } catch (Throwable failed) { return "!" + failed; }
+    return sizes.toString();
+  }
+
+  private void sizes(Path folder, String inside, StringBuilder sizes) throws IOException {
+    FileStatus[] found = files.listStatus(folder);
+    for (int at = 0; at < found.length; at++) {
+      String name = inside + found[at].getPath().getName();
+      if (found[at].isDirectory()) sizes(found[at].getPath(), name + "/", sizes);
+      else sizes.append(found[at].getLen()).append(' ').append(name).append('\\n');
     }
   }
 
@@ -192,9 +212,14 @@ class HadoopFiles:
     def move(self, path: str, target: str) -> None:
         self._call("move", path, target)
 
-    def copy(self, path: str, target: str) -> None:
-        """Copy a file, or a folder with everything below it."""
-        self._call("copy", path, target)
+    def copy(self, path: str, target: str) -> bool:
+        """Copy a file, or a folder with everything below it. Whether it is there."""
+        return bool(self._call("copy", path, target))
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """The sizes of all files below a folder, by their names from there."""
+        lines = (line.partition(" ") for line in str(self._call("sizes", path)).split("\n") if line)
+        return {name: int(size) for size, _, name in lines}
 
     def exists(self, path: str) -> bool:
         return bool(self._call("exists", path))

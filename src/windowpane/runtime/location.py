@@ -48,10 +48,14 @@ def log_file(config: PipelineConfig) -> Path:
     return (_folder(config) or config.base_dir) / LOG_FILE
 
 
-def store_of_file(path: Path) -> Store:
-    """The checkpoint of a pipeline.toml. Nothing else of the file is read, but `[spark]` for an object store."""
-    place = checkpoint_setting(path) or DEFAULT_CHECKPOINT
-    return store_at(place, path.parent, spark_settings(path) if scheme_of(place) else None)
+def store_of_file(path: Path, given: str | None = None) -> Store:
+    """The checkpoint of a pipeline.toml. Nothing else of the file is read, but `[spark]` for an object store.
+
+    `given`: a folder seen from here, or an address, instead of the checkpoint that the file names.
+    """
+    place = given or checkpoint_setting(path) or DEFAULT_CHECKPOINT
+    base = Path().absolute() if given else path.parent
+    return store_at(place, base, spark_settings(path) if scheme_of(place) else None)
 
 
 def store_at(place: str, base: Path, spark: SparkSettings | None = None, access: Access | None = None) -> Store:

@@ -11,7 +11,9 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.restoring import check_restored
 from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.savepoints import Savepoints
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, open_plans
 from windowpane.config import PipelineConfig, Trigger, load_pipeline, parse_options, parse_pipeline
@@ -110,6 +112,8 @@ class Pipeline:
         metrics = None
         try:
             store.sweep()
+            check_restored(store)
+            Savepoints(store).sweep()
             Requests(store).forget()
             options, plans = self.config.options, open_plans(store, self.plans)
             claims = [

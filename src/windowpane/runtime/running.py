@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.savepoint_taking import take_savepoint
+from windowpane.checkpoint.savepoints import Savepoint
 from windowpane.checkpoint.store import Store
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.runtime.draining import drain, settle
@@ -69,6 +72,19 @@ class RunningPipeline:
     def status(self) -> dict[str, Entry | None]:
         """The last ledger entry of each transform."""
         return {transform.plan.transform: transform.checkpoint.ledger.last() for transform in self.transforms}
+
+    def savepoint(self, name: str, give_up: Callable[[], bool] = lambda: False) -> Savepoint:
+        """Keep the checkpoint under a name, each job between two of its micro-batches. The others run meanwhile.
+
+        StateError if the name is taken, or `give_up` says so before a running micro-batch has ended.
+        """
+        gates = {transform.checkpoint.address: transform.gate for transform in self.transforms}
+
+        def standstill(job: str) -> contextlib.AbstractContextManager[object]:
+            gate = gates.get(self.store.address(job))
+            return contextlib.nullcontext() if gate is None else gate.closed(give_up)
+
+        return take_savepoint(self.store, name, standstill)
 
     def drain(self) -> dict[str, Entry | None]:
         """Process the available input, emit every open window and finish the checkpoint."""

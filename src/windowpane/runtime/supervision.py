@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.control import Requests, SavepointRequest
+from windowpane.errors import WindowpaneError
+from windowpane.runtime.batch_gate import GIVEN_UP
 from windowpane.runtime.running import RunningPipeline
 
 Outcome: TypeAlias = Literal["exhausted", "drained", "stopped"]
@@ -48,8 +50,23 @@ def _next_event(
         if asked_to_stop.is_set():
             return "stop"
         request = requests.take()
-        if request is not None:
+        if isinstance(request, SavepointRequest):
+            _take_savepoint(running, requests, request, asked_to_stop)
+        elif request is not None:
             return request
         running.board.refresh()
         tick()
     return None
+
+
+def _take_savepoint(
+    running: RunningPipeline, requests: Requests, asked: SavepointRequest, asked_to_stop: threading.Event
+) -> None:
+    """Take a savepoint and answer. Who asked takes it by itself if the pipeline stops first."""
+    try:
+        running.savepoint(asked.name, lambda: asked_to_stop.is_set() or requests.asks_to_end())
+    except WindowpaneError as failed:
+        if failed.code != GIVEN_UP:
+            requests.answer(asked, failed.as_dict())
+        return
+    requests.answer(asked)

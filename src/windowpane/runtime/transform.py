@@ -21,6 +21,7 @@ from windowpane.connectors.batch_index import BatchIndex
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import GONE, is_unreadable_file, skipping_unreadable
 from windowpane.plan.build import Plan
+from windowpane.runtime.batch_gate import BatchGate
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.refreshing import StaticTables
 from windowpane.spark.batch import BatchRunner
@@ -49,6 +50,7 @@ class RunningTransform:
     """Set while the query is being stopped: failures do not count then."""
     log: Path
     dataflow: Dataflow
+    gate: BatchGate = field(init=False, default_factory=BatchGate)
     query: StreamingQuery = field(init=False)
     _turn: threading.RLock = field(init=False, default_factory=threading.RLock)
     """Held while a query is ended or started."""
@@ -113,6 +115,10 @@ class RunningTransform:
         return writer
 
     def _run_batch(self, packed: DataFrame, batch_id: int) -> None:
+        with self.gate.batch():
+            self._run_next(packed, batch_id)
+
+    def _run_next(self, packed: DataFrame, batch_id: int) -> None:
         if not self._is_listed_right(batch_id) or self._has_new_tables(batch_id):
             raise self._let_begin_again()
         try:

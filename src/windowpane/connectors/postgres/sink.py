@@ -57,7 +57,7 @@ class PostgresSink(Sink):
 
     def __init__(self, name: str, options: Mapping[str, str], mode: str | None = None) -> None:
         super().__init__(name)
-        self._conninfo = _conninfo(name, options)
+        self._conninfo = connection_info(name, options)
         parts = options["table"].split(".")
         self._table, self._ledger = sql.Identifier(*parts), sql.Identifier(*parts[:-1], BATCHES)
         self._shown, self._mode = options["table"], mode
@@ -117,11 +117,11 @@ class PostgresSink(Sink):
         """Create missing tables, and check that an existing one has the required columns."""
         connection.execute(LOCK)
         connection.execute(CREATE_LEDGER.format(self._ledger))
-        if "fence" not in _present(connection, self._ledger):
+        if "fence" not in present_columns(connection, self._ledger):
             connection.execute(ADD_FENCE.format(self._ledger))
-        if not _present(connection, target.table):
+        if not present_columns(connection, target.table):
             connection.execute(create_table(target))
-        wanted, there = target.names(), _present(connection, target.table)
+        wanted, there = target.names(), present_columns(connection, target.table)
         missing = [name for name in wanted if name not in there]
         if missing:
             raise SinkError(
@@ -151,7 +151,7 @@ class PostgresSink(Sink):
         return int(str(found[0]))
 
 
-def _conninfo(name: str, options: Mapping[str, str]) -> str:
+def connection_info(name: str, options: Mapping[str, str]) -> str:
     """The connection string. It may contain a password, so no message quotes it."""
     try:
         given = conninfo_to_dict(options["url"].removeprefix("jdbc:"))
@@ -188,7 +188,7 @@ def _tables(frame: DataFrame, rows: int) -> Iterator[pa.Table]:
         frame.unpersist()
 
 
-def _present(connection: Connection, table: sql.Identifier) -> list[str]:
+def present_columns(connection: Connection, table: sql.Identifier) -> list[str]:
     """The columns of a table; empty if it does not exist."""
     named = table.as_string(connection)
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"

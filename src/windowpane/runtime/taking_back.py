@@ -1,0 +1,106 @@
+"""Takes back what a pipeline has written to its sinks after a savepoint, where delivery is exactly once.
+
+The batches after the savepoint run again, with other boundaries and under the identity of another run. What they wrote
+before would be there twice. Needs no Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
+from windowpane.runtime.location import store_at
+
+_FILE = re.compile(r"\.?part-(.+)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d{12})-\d+\..+")
+_FILES = ("json", "csv", "parquet")
+_POSTGRES = "postgres"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where the output of a transform is cut: what these runs have written after these batches goes."""
+
+    transform: str
+    runs: list[str]
+    batch_id: int
+    side: dict[str, int] = field(default_factory=dict)
+    """The last batch whose side rows a sink had taken, by sink, if that is not `batch_id`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def after(self, sink: str, *, side: bool) -> int:
+        return self.side.get(sink, -1) if side else self.batch_id
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What becomes of a sink's content. `count`: files or rows that were removed; None: nothing can be taken back."""
+
+    sink: str
+    format: str
+    side: bool
+    transform: str
+    after: int
+    count: int | None = None
+
+    @property
+    def can_take_back(self) -> bool:
+        return self.format in (*_FILES, _POSTGRES)
+
+    def __str__(self) -> str:
+        what = "side rows" if self.side else "results"
+        since = f"{what} of {self.transform} after batch {self.after}"
+        if not self.can_take_back:
+            return f"sink `{self.sink}` ({self.format}) keeps its {since}: they come again"
+        if self.count is None:
+            return f"sink `{self.sink}` ({self.format}) loses its {since}: they come again"
+        unit = "rows" if self.format == _POSTGRES else "files"
+        return f"sink `{self.sink}` ({self.format}): removed {self.count:,} {unit} with {since}"
+
+
+def sinks_after(config: PipelineConfig, cut: Cut) -> Iterator[Taken]:
+    """The sinks of a transform, each with where its content is cut."""
+    declared = config.transforms.get(cut.transform)
+    if declared is None:
+        return
+    routes = dict.fromkeys(route.last for route in declared.side_output.routes().values())
+    for name, side in [*((name, False) for name in declared.sinks), *((name, True) for name in routes)]:
+        if name in config.sinks and name not in (METRICS_ONLY, REINJECT):
+            after = cut.after(name, side=side)
+            yield Taken(name, config.sinks[name].format, side, cut.transform, after)
+
+
+def take_back(config: PipelineConfig, cuts: Sequence[Cut]) -> list[Taken]:
+    """Remove files and rows after the cuts. May be repeated. SinkError if a server does not answer."""
+    return [_taken(config, cut, each) for cut in cuts for each in sinks_after(config, cut)]
+
+
+def _taken(config: PipelineConfig, cut: Cut, sink: Taken) -> Taken:
+    if not sink.can_take_back:
+        return sink
+    count = _take_back_rows(config, cut, sink) if sink.format == _POSTGRES else _take_back_files(config, cut, sink)
+    return Taken(sink.sink, sink.format, sink.side, sink.transform, sink.after, count)
+
+
+def _take_back_files(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
+    declared = config.sinks[sink.sink]
+    path = declared.path or declared.spark_options["path"]
+    folder = store_at(path.removeprefix("file://"), config.base_dir, config.spark)
+    whose, removed = f"{cut.transform}{'.side' if sink.side else ''}", 0
+    for name in folder.names():
+        found = _FILE.fullmatch(name)
+        if found and found[1] == whose and found[2] in cut.runs and int(found[3]) > sink.after:
+            folder.delete(name)
+            removed += not name.startswith(".")
+    return removed
+
+
+def _take_back_rows(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
+    from windowpane.connectors.postgres.taking_back import take_back_rows  # noqa: PLC0415  # loads PySpark
+
+    options = config.sinks[sink.sink].spark_options
+    return take_back_rows(sink.sink, options, runs=cut.runs, transform=cut.transform, side=sink.side, after=sink.after)
