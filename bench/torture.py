@@ -211,6 +211,16 @@ def kill_at(folder: Path, batch: int, delay: float, *, whole_group: bool, place:
     return True
 
 
+def go_back(folder: Path, name: str) -> None:
+    """Take a savepoint of what the kill has left, and go back to it: its batches run again under another identity."""
+    for command in (["savepoint", name], ["reset", "--to", name, "--yes"]):
+        done = subprocess.run(  # noqa: S603  # this interpreter, our own text
+            [sys.executable, "-m", "windowpane", *command], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"windowpane {command[0]} ended with {done.returncode}: {done.stderr}")
+
+
 def pause(folder: Path, place: Place) -> list[str]:
     """Stop the process when it runs, let another one take over and end, let the first one go on. It must give up."""
     away = start(folder)
@@ -247,12 +257,14 @@ def torture(
     *,
     place: Place = IN_FOLDER,
     pausing: bool = False,
+    going_back: bool = False,
     calm: Path | None = None,
 ) -> Verdict:
     """Run twice, once undisturbed in a folder and once killed; the files that both leave must hold the same rows.
 
-    `pausing`: at last the process is stopped for so long that another one takes over. `calm`: the folder of an
-    undisturbed run of the same seed and files.
+    `pausing`: at last the process is stopped for so long that another one takes over. `going_back`: after each kill,
+    the checkpoint becomes a savepoint, and the savepoint the checkpoint. `calm`: the folder of an undisturbed run of the
+    same seed and files.
     """
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
     calm = calm or calm_run(folder / "calm", seed, files, source)
@@ -264,6 +276,8 @@ def torture(
         if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
             break
         came.append(point)
+        if going_back:
+            go_back(killed, f"kill-{number}")
     paused = pause(killed, place) if pausing else []
     if not pausing:
         run_to_end(killed)
@@ -337,6 +351,9 @@ def main() -> int:
     parser.add_argument("--source", choices=("files", "kafka"), default="files")
     parser.add_argument("--store", choices=("folder", "s3", "hdfs"), default="folder")
     parser.add_argument("--pause", action="store_true", help="at last stop the process until another one takes over")
+    parser.add_argument(
+        "--savepoints", action="store_true", help="after each kill, go back to a savepoint of what is left"
+    )
     given = parser.parse_args()
     if given.source == "kafka" and given.store != "folder":
         parser.error("rows from Kafka go with --store folder")
@@ -344,7 +361,10 @@ def main() -> int:
     print(f"{given.kills} kills, SEED={seed}, rows from {given.source}, store {given.store}", flush=True)
     brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
     with tempfile.TemporaryDirectory() as folder, brought as source, opened(given.store) as there:
-        verdict = torture(Path(folder), given.kills, seed, given.files, source, place=there, pausing=given.pause)
+        verdict = torture(
+            Path(folder), given.kills, seed, given.files, source, place=there, pausing=given.pause,
+            going_back=given.savepoints,
+        )  # fmt: skip
     print(f"killed at batches {verdict.killed}")
     print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
     return 1 if verdict.differences else 0

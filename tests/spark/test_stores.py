@@ -33,13 +33,14 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_kill_and_a_pause_with_everything_in_a_bucket(tmp_path: Path, bucket: InStore, calm: Path) -> None:
-    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=bucket, pausing=True, calm=calm)
+    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=bucket, pausing=True, going_back=True, calm=calm)
     assert len(verdict.killed) == 1
     assert not verdict.differences
 
 
 def test_a_kill_with_everything_in_hdfs(tmp_path: Path, hdfs: Hdfs, calm: Path) -> None:
-    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=InStore(f"{hdfs.url}/torture"), calm=calm)
+    place = InStore(f"{hdfs.url}/torture")
+    verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=place, going_back=True, calm=calm)
     assert len(verdict.killed) == 1
     assert not verdict.differences
 

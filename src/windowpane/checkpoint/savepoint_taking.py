@@ -148,7 +148,7 @@ class _JobCopy:
             elif folder == "damaged":
                 if self._committed < int(batch[1]) <= self._planned:
                     yield name
-            elif settled.get(folder, -1) < int(batch[1]) <= self._committed and name not in read:
+            elif _settled(folder, settled) < int(batch[1]) <= self._committed and name not in read:
                 yield name
 
     def _read_again(self, home: str) -> set[str]:
@@ -164,11 +164,18 @@ class _JobCopy:
         if content is None:
             raise _VanishedError
         if content["batch_id"] > self._committed:
-            sink, lost = name.split("/")[-2], content.get("lost", 0)
-            content["rows"] = self._entry.get("outbox", {}).get(sink, content["rows"] + lost) - lost
-            content["batch_id"] = self._committed
+            content = self._without_last(content, name.split("/")[-2])
         self._write(f"{home}/{name}", encoded(content))
         return int(content["batch_id"])
+
+    def _without_last(self, content: dict[str, Any], sink: str) -> dict[str, Any]:
+        """The count before the batch that was delivered and is not committed."""
+        rows, lost = content["rows"], content.get("lost", 0)
+        if content.get("last_rows", -1) >= 0:
+            rows, lost = rows - content["last_rows"], lost - content.get("last_lost", 0)
+        else:
+            rows = self._entry.get("outbox", {}).get(sink, rows + lost) - lost
+        return {"rows": rows, "batch_id": self._committed, "lost": lost}
 
     def _ledger_entry(self) -> dict[str, Any]:
         """The entry of the committed batch; empty before the first one."""
@@ -184,8 +191,11 @@ class _JobCopy:
     def _moment(self) -> Moment:
         if self._committed < 0:
             return Moment(-1)
-        clock_us, totals = self._log.timestamp_us(self._committed), self._entry.get("totals", {})
-        return Moment(self._committed, clock_us, self._entry.get("watermark_us"), totals.get("in_", 0))
+        several = self._entry.get("transforms")
+        entries = list(several.values()) if isinstance(several, dict) else [self._entry]
+        watermarks = [each["watermark_us"] for each in entries if each.get("watermark_us") is not None]
+        rows = max(each.get("totals", {}).get("in_", 0) for each in entries)
+        return Moment(self._committed, self._log.timestamp_us(self._committed), min(watermarks, default=None), rows)
 
     def _write(self, name: str, data: bytes | None) -> None:
         if data is None:
@@ -199,3 +209,8 @@ class _JobCopy:
                 if not found:
                     raise _VanishedError
         self._files.sizes |= links
+
+
+def _settled(folder: str, settled: dict[str, int]) -> int:
+    """The last batch that has left the outbox which a folder belongs to; -1 if it belongs to none."""
+    return next((batch for outbox, batch in settled.items() if f"{folder}/".startswith(f"{outbox}/")), -1)

@@ -1,0 +1,48 @@
+"""Rows of batches after a savepoint leave a table of PostgreSQL, and nothing else does."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.servers.world import Database
+from windowpane.connectors.postgres.sink import KEPT_BATCHES
+from windowpane.connectors.postgres.statements import CREATE_LEDGER
+from windowpane.connectors.postgres.taking_back import take_back_rows
+from windowpane.errors import SinkError
+
+pytestmark = pytest.mark.postgres
+
+
+def enter(connection: psycopg.Connection[tuple[object, ...]], run: str, batch_id: int, *, side: bool = False) -> None:
+    row = connection.execute(
+        "INSERT INTO windowpane_batches (target, run, transform, side, batch_id, final) "
+        "VALUES ('hot', %s, 't', %s, %s, false) RETURNING entry",
+        (run, side, batch_id),
+    ).fetchone()
+    assert row is not None
+    connection.execute("INSERT INTO hot VALUES (%s, %s), (%s, %s)", (f"{run}{batch_id}", row[0]) * 2)
+
+
+def test_rows_after_the_savepoint_go(database: Database) -> None:
+    options = {"url": database.url, "table": "hot"}
+    assert take_back_rows("out", options, runs=["a"], transform="t", side=False, after=1) == 0, "no table yet"
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(CREATE_LEDGER.format(sql.Identifier("windowpane_batches")))
+        connection.execute("CREATE TABLE hot (what text, _batch bigint)")
+        for batch_id in range(4):
+            enter(connection, "a", batch_id)
+            enter(connection, "b", batch_id)
+            enter(connection, "c", batch_id)
+            enter(connection, "a", batch_id, side=True)
+        removed = take_back_rows("out", options, runs=["a", "b"], transform="t", side=False, after=1)
+        assert removed == 8
+        left = connection.execute("SELECT what, count(*) FROM hot GROUP BY what ORDER BY what").fetchall()
+        assert dict(left) == {"a0": 4, "a1": 4, "a2": 2, "a3": 2, "b0": 2, "b1": 2, "c0": 2, "c1": 2, "c2": 2, "c3": 2}
+        assert take_back_rows("out", options, runs=["a", "b"], transform="t", side=False, after=1) == 0
+        enter(connection, "a", 2)  # the number is free again
+        enter(connection, "a", KEPT_BATCHES + 9)
+        with pytest.raises(SinkError) as too_far:
+            take_back_rows("out", options, runs=["a"], transform="t", side=False, after=1)
+        assert too_far.value.code == "SINK_TOO_FAR"
