@@ -217,6 +217,8 @@ def go_back(folder: Path, name: str) -> None:
         done = subprocess.run(  # noqa: S603  # this interpreter, our own text
             [sys.executable, "-m", "windowpane", *command], cwd=folder, capture_output=True, text=True, check=False
         )
+        if "CHECKPOINT_FINISHED" in done.stderr:  # the kill came during the graceful end
+            return
         if done.returncode != 0:
             raise RuntimeError(f"windowpane {command[0]} ended with {done.returncode}: {done.stderr}")
 
@@ -263,8 +265,8 @@ def torture(
     """Run twice, once undisturbed in a folder and once killed; the files that both leave must hold the same rows.
 
     `pausing`: at last the process is stopped for so long that another one takes over. `going_back`: after each kill,
-    the checkpoint becomes a savepoint, and the savepoint the checkpoint. `calm`: the folder of an undisturbed run of the
-    same seed and files.
+    the pipeline goes back to a savepoint of what is left. `calm`: the folder of an undisturbed run of the same seed and
+    files.
     """
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
     calm = calm or calm_run(folder / "calm", seed, files, source)
