@@ -51,7 +51,7 @@ def test_addresses_of_a_store_are_for_messages_and_for_spark() -> None:
                 assert not any(each in given for each in ADDRESSES), f"{name}:{call.lineno}"
 
 
-def test_spark_logs_are_read_in_one_module_and_carried_over_in_another() -> None:
+def test_spark_logs_are_read_in_one_module_and_carried_over_in_two_others() -> None:
     known = ("offsets/", '"offsets"', "commits/", '"commits"', "logOffset", "batchTimestampMs")
     found = {name for name, text in texts().items() if any(each in text for each in known)}
-    assert found == {"checkpoint/offset_log.py", "checkpoint/generations.py"}
+    assert found == {"checkpoint/offset_log.py", "checkpoint/generations.py", "checkpoint/spark_files.py"}

@@ -43,7 +43,9 @@ class Requests:
         To be called as soon as the lock is held: from then on, requests are meant for this run, even while it starts.
         """
         self._store.delete(REQUEST_FILE)
-        self._store.clear(_ANSWERS)
+        answers = self._store.below(_ANSWERS)
+        for name in answers.names():
+            answers.delete(name)
 
     def put(self, request: Request) -> None:
         """Ask the running pipeline."""

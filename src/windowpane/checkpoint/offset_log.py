@@ -1,6 +1,6 @@
 """Spark's own logs in a checkpoint: what it has planned and committed. No other module reads them.
 
-`generations.py` copies them beside another state.
+`generations.py` copies them beside another state, `spark_files.py` into savepoints.
 
 Spark writes a file `offsets/<batch>` before a micro-batch runs and `commits/<batch>` after it. File sources log their
 files in `sources/<number>`. Each log file has a version, then lines of JSON; `-` stands for nothing.
