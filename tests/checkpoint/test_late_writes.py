@@ -255,7 +255,7 @@ def test_a_missing_file_of_the_outbox_is_named_with_the_number_of_its_writer() -
     first = held(store, Holder(4))
     first.outbox("dlq").put(NEW)
     first.ledger.write(replace(ENTRY, fence=4, outbox={"dlq": 2}))
-    check_outbox(first.ledger, first.outbox, 5)
+    check_outbox(first.ledger, first.outbox, 5, lambda entry: entry.outbox)
     store.clear("outbox/dlq/000000000005-2-4.side")
     with pytest.raises(StateError, match=r"/000000000005-2-4\.side is damaged: it is gone"):
-        check_outbox(first.ledger, held(store, Holder(5)).outbox, 5)
+        check_outbox(first.ledger, held(store, Holder(5)).outbox, 5, lambda entry: entry.outbox)

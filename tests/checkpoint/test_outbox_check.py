@@ -10,8 +10,9 @@ import pytest
 from tests.checkpoint.test_agreement import entry
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import Ledger
-from windowpane.checkpoint.outbox import COUNT_FILE, Outbox, PendingBatch
+from windowpane.checkpoint.outbox import Outbox, PendingBatch
 from windowpane.checkpoint.outbox_check import check_outbox
+from windowpane.checkpoint.outbox_files import COUNT_FILE
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
 
@@ -33,7 +34,7 @@ def outbox(tmp_path: Path) -> Outbox:
 
 def look(folder: Path, committed: int = 3) -> None:
     checkpoint = Checkpoint(FolderStore(folder))
-    check_outbox(checkpoint.ledger, checkpoint.outbox, committed)
+    check_outbox(checkpoint.ledger, checkpoint.outbox, committed, lambda entry: entry.outbox)
 
 
 def test_rows_of_the_outbox_may_be_delivered_set_aside_or_come_again(tmp_path: Path, outbox: Outbox) -> None:

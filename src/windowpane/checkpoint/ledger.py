@@ -37,6 +37,10 @@ class Entry:
     """Side rows of earlier batches that an unreachable sink has not taken, by sink."""
     outbox: dict[str, int] = field(default_factory=dict)
     """Rows that this batch and those before it have put into the outbox, by sink; absent in earlier versions."""
+    undelivered_results: dict[str, int] = field(default_factory=dict)
+    """Results of this batch and earlier ones that wait for their sink, by sink."""
+    result_outbox: dict[str, int] = field(default_factory=dict)
+    """Results that this batch and those before it have put into the outbox, by sink."""
     reinjected: dict[str, int] = field(default_factory=dict)
     """Rows that are read again, by the kind they had: counted as buffered."""
     reinjecting: int = 0

@@ -24,6 +24,7 @@ from windowpane.checkpoint.plan_record import (
 )
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
+from windowpane.checkpoint.result_outbox import ResultOutbox
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.table_versions import TableVersions
 from windowpane.checkpoint.unreadable_files import UnreadableFiles
@@ -93,6 +94,17 @@ class Checkpoint:
         """The outboxes of all sinks that side rows have ever been routed to."""
         return {sink: self.outbox(sink) for sink in self.store.below("outbox").names()}
 
+    def result_outbox(self, sink: str) -> ResultOutbox:
+        """Results that a sink which is away has not taken."""
+        return ResultOutbox(self.store.below(f"results-outbox/{sink}"))
+
+    def result_outboxes(self) -> dict[str, ResultOutbox]:
+        """The outboxes of all sinks that results have ever waited for."""
+        return {sink: self.result_outbox(sink) for sink in self.store.below("results-outbox").names()}
+
+    def _all_outboxes(self) -> list[Outbox | ResultOutbox]:
+        return [*self.outboxes().values(), *self.result_outboxes().values()]
+
     def claim(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord:
         """Make sure that this plan may run here. Only the holder of the lease may call it.
 
@@ -104,7 +116,7 @@ class Checkpoint:
         remove_others(self.store, self._spark_folder)
         self.ledger.sweep()
         self.queue.sweep()
-        for outbox in self.outboxes().values():
+        for outbox in self._all_outboxes():
             outbox.sweep()
         if record is None:
             record = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
@@ -122,7 +134,7 @@ class Checkpoint:
 
     def _take_over(self) -> None:
         """A holder before this one may have been away in the middle of a change: see that the change fails."""
-        for outbox in self.outboxes().values():
+        for outbox in self._all_outboxes():
             outbox.take_over()
         self.tables.take_over()
         planned = self.log.last_planned()
@@ -140,7 +152,8 @@ class Checkpoint:
         committed = self.log.last_committed()
         check_agreement(self.log, self.ledger, self.plan)
         self.queue.check(self.ledger, self.log, committed)
-        check_outbox(self.ledger, self.outbox, committed)
+        check_outbox(self.ledger, self.outbox, committed, lambda entry: entry.outbox)
+        check_outbox(self.ledger, self.result_outbox, committed, lambda entry: entry.result_outbox)
         record = self.plan.read()
         if record is not None:
             check_same_query(record, plan, self.address)

@@ -124,6 +124,6 @@ def _described(name: str, checkpoint: Checkpoint) -> str:
     parts = [batches, f"{last.totals.get('in_', 0):,} rows read" if last else ""]
     parts.append(f"{last.open_windows:,} open windows" if last else "")
     parts.append("finished" if checkpoint.is_finished() else "")
-    waiting = undelivered(checkpoint)
-    parts.append(f"{waiting:,} side rows that their sinks have not taken yet" if waiting else "")
+    for what, rows in undelivered(checkpoint).items():
+        parts.append(f"{rows:,} {what} that their sinks have not taken yet")
     return f"{name} ({checkpoint.address}): {', '.join(filter(None, parts))}"

@@ -93,7 +93,7 @@ class SideOutput:
 
     def handed_over(self, batch_id: int) -> dict[str, int]:
         """Rows that batches up to this one have put into each sink's outbox, for the ledger."""
-        found = {name: channel.outbox.handed_over(batch_id) for name, channel in self.channels.items()}
+        found = {name: channel.handed_over(batch_id) for name, channel in self.channels.items()}
         return {name: rows for name, rows in found.items() if rows is not None}
 
     def status(self) -> dict[str, dict[str, object]]:
