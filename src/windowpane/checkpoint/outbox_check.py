@@ -29,9 +29,7 @@ def check_outbox(ledger: Ledger, outbox: Callable[[str], OutboxFiles[Any]], comm
             raise corrupt(missing or found.address(), f"it is gone: {reason}" if missing else reason, hint)
 
 
-def _missing_file(
-    ledger: Ledger, outbox: OutboxFiles[Any], sink: str, committed: int, counts: Counts
-) -> str | None:
+def _missing_file(ledger: Ledger, outbox: OutboxFiles[Any], sink: str, committed: int, counts: Counts) -> str | None:
     """The file of the first batch that put rows into the outbox, if it is neither there nor delivered."""
     settled, pending = outbox.settled_until(), outbox.pending()
     for batch_id in ledger.batch_ids():

@@ -135,6 +135,10 @@ class OutboxFiles(abc.ABC, Generic[P]):
         """Rows that the sink has taken since the checkpoint was created."""
         return self._counted().rows
 
+    def lost(self) -> int:
+        """Rows that could not be read, and were left out."""
+        return self._counted().lost
+
     def note_delivered(self, batch_id: int, rows: int) -> int:
         """Count a delivered batch, once even if it is delivered again, and remove it. Returns the total."""
         total = self._count(batch_id, rows=rows).rows

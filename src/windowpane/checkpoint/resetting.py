@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from windowpane.checkpoint.generations import remove_others
 from windowpane.checkpoint.transform import Checkpoint
 
@@ -15,8 +17,9 @@ OURS = ("finished.json", "batch-size.json", "ledger", "outbox", "results-outbox"
 
 def undelivered(checkpoint: Checkpoint) -> dict[str, int]:
     """Numbers of results and side rows that are not delivered yet, and would be lost, if there are any."""
-    outboxes = {"results": checkpoint.result_outboxes(), "side rows": checkpoint.outboxes()}
-    found = {what: sum(sum(each.pending().values()) for each in its.values()) for what, its in outboxes.items()}
+    found = Counter[str]()
+    for outbox in checkpoint.all_outboxes():
+        found[outbox.holds] += sum(outbox.pending().values())
     return {what: rows for what, rows in found.items() if rows}
 
 

@@ -102,8 +102,9 @@ class Checkpoint:
         """The outboxes of all sinks that results have ever waited for."""
         return {sink: self.result_outbox(sink) for sink in self.store.below("results-outbox").names()}
 
-    def _all_outboxes(self) -> list[Outbox | ResultOutbox]:
-        return [*self.outboxes().values(), *self.result_outboxes().values()]
+    def all_outboxes(self) -> list[Outbox | ResultOutbox]:
+        """Of results and of side rows."""
+        return [*self.result_outboxes().values(), *self.outboxes().values()]
 
     def claim(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord:
         """Make sure that this plan may run here. Only the holder of the lease may call it.
@@ -116,7 +117,7 @@ class Checkpoint:
         remove_others(self.store, self._spark_folder)
         self.ledger.sweep()
         self.queue.sweep()
-        for outbox in self._all_outboxes():
+        for outbox in self.all_outboxes():
             outbox.sweep()
         if record is None:
             record = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
@@ -134,7 +135,7 @@ class Checkpoint:
 
     def _take_over(self) -> None:
         """A holder before this one may have been away in the middle of a change: see that the change fails."""
-        for outbox in self._all_outboxes():
+        for outbox in self.all_outboxes():
             outbox.take_over()
         self.tables.take_over()
         planned = self.log.last_planned()

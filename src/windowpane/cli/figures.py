@@ -31,7 +31,7 @@ def status_line(name: str, transform: Mapping[str, Any]) -> str:
     parts += [f"{transform['open_windows']:,} open", f"{totals['late']:,} late", f"{totals['error']:,} errors"]
     if transform["watermark_us"] is not None:
         parts.append(f"at {instant(transform['watermark_us'])[11:19]}, {lag(transform['watermark_lag_us'])}")
-    parts += side_troubles(transform)
+    parts += sink_troubles(transform)
     parts.append(f"batch {transform['batch_id']}: {transform['seconds']:.1f} s")
     return " · ".join(parts)
 
@@ -53,12 +53,24 @@ def lag(us: int) -> str:
     return f"{seconds:.0f} s behind" if seconds >= 10 else f"{seconds:.1f} s behind"
 
 
-def side_troubles(transform: Mapping[str, Any]) -> list[str]:
-    """Dropped side rows, and unreachable sinks with the number of rows waiting for them."""
+def waiting_results(sink: Mapping[str, Any]) -> str:
+    """`1,204 results of 3 batches waiting since 2024-05-01 12:00:48, 12,345 bytes`."""
+    count = sink["waiting_batches"]
+    batches = "1 batch" if count == 1 else f"{count:,} batches"
+    since = f" since {instant(sink['waiting_since_us'])[:19]}, {sink['waiting_bytes']:,} bytes" if count else ""
+    return f"{sink['waiting_rows']:,} results of {batches} waiting{since}"
+
+
+def sink_troubles(transform: Mapping[str, Any]) -> list[str]:
+    """Results that wait, dropped side rows, and unreachable side sinks with the number of rows waiting for them."""
+    results = [
+        f"{name} {'catching up' if sink['up'] else 'away'}, {sink['waiting_rows']:,} results waiting"
+        for name, sink in transform.get("sinks", {}).items() if sink["waiting_batches"]
+    ]  # fmt: skip
     dropped = sum(transform.get("sums", {}).get("dropped", {}).values())
     away = {name: sink for name, sink in transform.get("side_sinks", {}).items() if not sink["up"]}
     waiting = [f"{name} unreachable, {sink['waiting']:,} waiting" for name, sink in away.items()]
-    return ([f"{dropped:,} dropped"] if dropped else []) + waiting
+    return results + ([f"{dropped:,} dropped"] if dropped else []) + waiting
 
 
 def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, str]) -> Table:

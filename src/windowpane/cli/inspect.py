@@ -16,7 +16,7 @@ from rich.table import Table
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.cli.figures import MEANINGS, instant, output_width, proof
+from windowpane.cli.figures import MEANINGS, instant, output_width, proof, waiting_results
 from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import inspection
@@ -98,6 +98,8 @@ def _facts(document: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "open windows", f"{document['open_windows']:,}"
     if document["totals"]:
         yield "accounting", proof(document["totals"])
+    for name, sink in document["waiting_results"].items():
+        yield f"to {name}", f"{waiting_results(sink)} in {sink['address']}"
     yield from ((name, proof(totals)) for name, totals in document.get("stages", {}).items())
 
 

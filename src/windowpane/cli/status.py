@@ -11,7 +11,7 @@ from windowpane.checkpoint.control import Request, ask
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.status import StatusFile
 from windowpane.checkpoint.store import Store
-from windowpane.cli.figures import MEANINGS, instant, lag, proof
+from windowpane.cli.figures import MEANINGS, instant, lag, proof, waiting_results
 from windowpane.config import find_pipeline
 from windowpane.errors import StateError
 from windowpane.runtime.location import store_of_file
@@ -92,7 +92,7 @@ def _transform(name: str, each: dict[str, Any]) -> str:
 
 
 def _more(each: dict[str, Any]) -> dict[str, str]:
-    """Where event times came from, if not all from one place; side rows, if there are any."""
+    """Where event times came from, if not all from one place; results that wait, and side rows, if there are any."""
     sums, more = each.get("sums", {}), dict[str, str]()
     times = sums.get("times", {})
     if len(times) > 1:
@@ -101,8 +101,13 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
     if sums.get("dropped"):
         more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
+    for name, sink in each.get("sinks", {}).items():
+        if sink["waiting_batches"] or not sink["up"]:
+            away = "" if sink["up"] else f", away: {sink['error']}"
+            more[f"to {name}"] = f"{waiting_results(sink)}{away}"
     for name, sink in each.get("side_sinks", {}).items():
         state = "" if sink["up"] else f", away: {sink['error']}"
         state += f", cannot be read: {', '.join(sink['damaged'])}" if sink.get("damaged") else ""
-        more[f"to {name}"] = f"{sink['delivered']:,} delivered, {sink['waiting']:,} waiting{state}"
+        label = f"side rows to {name}" if f"to {name}" in more else f"to {name}"
+        more[label] = f"{sink['delivered']:,} delivered, {sink['waiting']:,} waiting{state}"
     return more

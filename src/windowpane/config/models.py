@@ -253,6 +253,12 @@ class Options(Settings):
         description="Maximum number of undelivered side rows per sink of a transform. Further rows are dropped and "
         "counted.",
     )
+    max_result_backlog_bytes: int = Field(
+        default=1024**3,
+        ge=0,
+        description="How many bytes of results may wait in the checkpoint for a sink that is away, per sink of a "
+        "transform. The pipeline stops when there is no room for more. 0: it stops as soon as a sink keeps failing.",
+    )
     metrics: MetricsOptions = Field(default_factory=MetricsOptions, description="Metrics for Prometheus.")
 
     @field_validator("umask", mode="after")
@@ -272,7 +278,12 @@ class Options(Settings):
 class Retry(Settings):
     """How a sink that fails is tried again, each time after a pause twice as long."""
 
-    attempts: int = Field(default=10, ge=1, description="Number of attempts before the pipeline stops.")
+    attempts: int = Field(
+        default=10,
+        ge=1,
+        description="Number of attempts before a sink counts as away. Its results then wait in the checkpoint, or the "
+        "pipeline stops if options.max_result_backlog_bytes is 0.",
+    )
     pause_us: PositiveDuration = Field(
         default=500_000,
         alias="pause",

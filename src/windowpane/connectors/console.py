@@ -17,6 +17,8 @@ SHOWN = 20
 class ConsoleSink(Sink):
     """Prints the first rows of each batch as a table, and the number of further rows."""
 
+    can_wait = False
+
     def __init__(self, name: str, rows: int = SHOWN, file: TextIO | None = None) -> None:
         super().__init__(name)
         self._rows = rows

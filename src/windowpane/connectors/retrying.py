@@ -1,4 +1,4 @@
-"""Retries failed writes of a sink with growing pauses. After the last attempt, the pipeline stops."""
+"""Retries failed writes of a sink with growing pauses, and tells errors that may pass from those that will not."""
 
 from __future__ import annotations
 
@@ -49,11 +49,23 @@ class RetryingSink(Sink):
         self, sink: Sink, stopping: threading.Event, pauses: Sequence[float], redact: Callable[[str], str] = str
     ) -> None:
         super().__init__(sink.name)
-        self.delivery, self.wants_identity = sink.delivery, sink.wants_identity
+        self.delivery, self.wants_identity, self.can_wait = sink.delivery, sink.wants_identity, sink.can_wait
         self._sink, self._pauses, self._stopping, self._redact = sink, tuple(pauses), stopping, redact
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         self._sink.open(spark, identified=identified)
+
+    def check(self, columns: Sequence[str]) -> None:
+        self._sink.check(columns)
+
+    def write_once(self, batch: SinkBatch) -> None:
+        """The same without retries; raises what the sink raises."""
+        batch.check_lease()
+        self._sink.write(batch)
+
+    def may_pass(self, failed: BaseException) -> bool:
+        """Whether the sink may take the batch when it is tried again."""
+        return may_pass(failed) and not self._sink.refuses_record(failed)
 
     def write(self, batch: SinkBatch) -> None:
         batch.check_lease()
@@ -63,7 +75,7 @@ class RetryingSink(Sink):
             except Exception as failed:
                 if self._stopping.is_set() or isinstance(failed, StateError):
                     raise
-                if not may_pass(failed):
+                if not self.may_pass(failed):
                     raise self._refused(failed, batch) from failed
                 _log.warning(
                     "sink `%s`, batch %d: attempt %d of %d failed, next attempt in %g s: %s",
@@ -79,6 +91,8 @@ class RetryingSink(Sink):
         except StateError:  # of the checkpoint: the sink is not to blame
             raise
         except Exception as failed:
+            if not self.may_pass(failed):
+                raise self._refused(failed, batch) from failed
             raise SinkError(
                 "SINK_FAILED",
                 f"sink `{self.name}` could not take batch {batch.batch_id}, tried {len(self._pauses) + 1} times: "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
@@ -61,6 +61,8 @@ class SinkBatch:
     """The number of this process among those that have held the checkpoint's lease: the highest one writes."""
     check_lease: Callable[[], None] = unguarded
     """To be called before rows become visible. Raises StateError once another process has taken over."""
+    large: bool = False
+    """The rows may be too many for the driver's memory."""
     was_unnamed: bool = False
     """An earlier version may have written this batch, to files without the run in their names."""
 
@@ -102,8 +104,9 @@ class Sink(abc.ABC):
     """Called by the runtime on the driver: `write` once per micro-batch that has rows, in order of batch ids.
 
     `write` must have made the rows durable when it returns, and must accept a batch again. It raises SinkError, or
-    whatever its client raises, when it fails; the runtime retries and then stops the pipeline. The runtime checks the
-    lease before `write`; a sink that prepares for long calls `check_lease` of the batch before rows become visible.
+    whatever its client raises, when it fails. The runtime retries; then the results wait in the checkpoint, or the
+    pipeline stops if the error would occur again. The runtime checks the lease before `write`; a sink that prepares for
+    long calls `check_lease` of the batch before rows become visible.
     """
 
     delivery: Delivery = "at_least_once"
@@ -117,6 +120,9 @@ class Sink(abc.ABC):
         r"spark\.rpc\.message\.maxSize|spark\.driver\.maxResultSize"
     )
     """The same as text of an error: of Kafka, and of Spark where records do not fit into its messages."""
+    can_wait = True
+    """Whether results wait in the checkpoint while the sink is away. `write` may then be called by another thread than
+    that of the micro-batches, never by both at the same time."""
     retries = 0
     """How often a write was tried again, so far."""
 
@@ -142,6 +148,13 @@ class Sink(abc.ABC):
         `identified`: results have an identity, so that one can replace another.
         """
 
+    def check(self, columns: Sequence[str]) -> None:  # noqa: B027  # most sinks find mistakes when they write
+        """Called before the first batch, after `open`, with the names of the columns that results will have.
+
+        Raises ConfigError or SinkError for mistakes that a retry would not fix, and SinkError with `passing` if the
+        sink is away.
+        """
+
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:
         """Write the rows of one micro-batch."""
@@ -154,6 +167,7 @@ class MemorySink(Sink):
     """Keeps rows in this process, by batch, for notebooks and tests."""
 
     delivery = "exactly_once"
+    can_wait = False
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -170,6 +184,8 @@ class MemorySink(Sink):
 
 class CallableSink(Sink):
     """Calls a Python function with each batch's DataFrame and id, as Spark's foreachBatch does."""
+
+    can_wait = False  # an error is one of its code
 
     def __init__(self, name: str, function: Callable[[DataFrame, int], object]) -> None:
         super().__init__(name)

@@ -5,6 +5,7 @@ Counters continue after a restart of the pipeline, because they are the ledger's
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -63,6 +64,15 @@ def _side_rows(document: Document) -> Samples:
     return [((kind, routes.get(kind, "")), count) for kind, count in document["sums"].get("side", {}).items()]
 
 
+def _of_result_sinks(read: Callable[[Document], float | None]) -> Callable[[Document], Samples]:
+    return lambda document: [((name,), read(sink)) for name, sink in document.get("sinks", {}).items()]
+
+
+def _age_seconds(sink: Document) -> float:
+    since_us = sink["waiting_since_us"]
+    return 0.0 if since_us is None else max(0.0, time.time() - since_us / SECOND_US)
+
+
 def _of_sinks(what: str) -> Callable[[Document], Samples]:
     return lambda document: [((name,), float(sink[what])) for name, sink in document.get("side_sinks", {}).items()]
 
@@ -77,6 +87,16 @@ FIGURES = (
         _by(_outcomes), ("outcome",), counts=True,
     ),
     Figure("results", "Emitted result rows.", _one(lambda d: d["sums"]["rows"].get("results", 0)), counts=True),
+    Figure("sink_up", "1 if the last write of results to a sink succeeded.",
+           _of_result_sinks(lambda sink: float(sink["up"])), ("sink",)),
+    Figure("results_waiting", "Results waiting for a sink that is or was away.",
+           _of_result_sinks(lambda sink: sink["waiting_rows"]), ("sink",)),
+    Figure("results_waiting_batches", "Micro-batches whose results wait.",
+           _of_result_sinks(lambda sink: sink["waiting_batches"]), ("sink",)),
+    Figure("results_waiting_bytes", "Size of the waiting results in the checkpoint.",
+           _of_result_sinks(lambda sink: sink["waiting_bytes"]), ("sink",)),
+    Figure("results_waiting_seconds", "How long the oldest waiting result has waited.",
+           _of_result_sinks(_age_seconds), ("sink",)),
     Figure("side_rows", "Side rows by kind and route.", _side_rows, ("kind", "route"), counts=True),
     Figure(
         "side_rows_dropped", "Side rows dropped by a rate limit or a full backlog.",

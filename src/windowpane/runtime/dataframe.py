@@ -34,6 +34,7 @@ _OF_THE_JOB = {
     "trigger": "give writeStream its trigger(…)",
     "shards": "set spark.sql.shuffle.partitions",
     "max_side_backlog": "write `side_output` with a separate query",
+    "max_result_backlog_bytes": "whoever writes the results decides what happens when that fails",
     "metrics": "use Spark's own metrics",
 }
 

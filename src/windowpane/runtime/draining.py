@@ -33,19 +33,22 @@ def drain(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
 
 
 def settle(transform: RunningTransform, *, for_good: bool) -> None:
-    """Let side rows reach the sinks that accept them, and log what is left. `for_good`: the pipeline is finished."""
-    checkpoint, side = transform.checkpoint, transform.runner.side
+    """Let rows reach the sinks that accept them, and log what is left. `for_good`: the pipeline is finished."""
+    checkpoint, side, name = transform.checkpoint, transform.runner.side, transform.plan.transform
+    for sink, rows in transform.runner.output.settle().items():
+        where = checkpoint.result_outbox(sink).address()
+        what = "transform `%s`: %s results for sink `%s` stay in %s, and the next start delivers them"
+        _log.warning(what, name, f"{rows:,}", sink, where)
     for sink, rows in side.settle(for_good=for_good).items():
         if for_good:
             what = f"they are in {checkpoint.write_undelivered(sink, side.channels[sink].undelivered_records())}"
         else:
             what = f"they stay in {checkpoint.outbox(sink).address()}, and the next start delivers them"
-        name = transform.plan.transform
         _log.warning("transform `%s`: side sink `%s` has %s undelivered rows: %s", name, sink, f"{rows:,}", what)
 
 
 def _ended_unless(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
-    while not transform.ended(_POLL_SECONDS):
+    while not transform.has_delivered(_POLL_SECONDS):
         if asked_to_stop.is_set():
             return False
     return True

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from windowpane.checkpoint.backlog import Backlog
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.plan_record import check_same_query
 from windowpane.checkpoint.store import Store
@@ -47,8 +48,19 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "source_partitions": last.maxima if last else {},
         "open_windows": last.open_windows if last else 0,
         "totals": named(last.totals) if last else {},
+        "waiting_results": waiting_results(checkpoint),
         "stages": {name: named(each) for name, each in last.stage_totals.items()} if last else {},
     }
+
+
+def waiting_results(checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:
+    """Results that sinks have not taken yet, by sink, if there are any."""
+    found: dict[str, dict[str, Any]] = {}
+    for sink, outbox in checkpoint.result_outboxes().items():
+        backlog = Backlog.of(outbox.files())
+        if backlog:
+            found[sink] = backlog.as_dict() | {"address": outbox.address()}
+    return found
 
 
 def ledger_entries(checkpoint: Checkpoint, count: int) -> list[Entry]:

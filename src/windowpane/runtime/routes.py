@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.outbox_files import OutboxFiles
 from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Route
+from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig, Retry, Route
 from windowpane.config import Sink as SinkConfig
+from windowpane.connectors.hadoop import session_access
+from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink, SinkSettings
 from windowpane.connectors.sources import resolved
 from windowpane.errors import ConfigError, nearest
@@ -20,6 +25,9 @@ from windowpane.outcomes import SideKind
 from windowpane.plan.build import Plan
 from windowpane.spark.channels import SideChannel
 from windowpane.spark.reinjection import Reinjection
+from windowpane.spark.result_channel import ResultChannel
+from windowpane.spark.result_files import ResultFiles
+from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput, side_batches
 from windowpane.spark.unpacking import SideRecords
 
@@ -44,6 +52,32 @@ def build_sinks(config: PipelineConfig, plan: Plan, given: Mapping[str, Sink]) -
     """The sinks of a transform's results."""
     names = config.transforms[plan.transform].sinks
     return [given.get(name) or build_sink(config, name, config.sinks[name]) for name in names]
+
+
+def build_result_output(
+    spark: SparkSession,
+    config: PipelineConfig,
+    plan: Plan,
+    sinks: Sequence[Sink],
+    *,
+    checkpoint: Checkpoint,
+    lock: RunLock,
+    stopping: threading.Event,
+) -> ResultOutput:
+    """A channel for each sink of results, with an outbox for when the sink is away."""
+    access = session_access(spark)
+
+    def channel(sink: Sink) -> ResultChannel:
+        pauses = (config.sinks[sink.name].retry if sink.name in config.sinks else Retry()).pauses
+        outbox = checkpoint.result_outbox(sink.name)
+        files = ResultFiles(spark, plan.transform, outbox, lock, access)
+        return ResultChannel(
+            RetryingSink(sink, stopping, pauses, config.redact), outbox, keep=files.keep, build=files.batch,
+            max_bytes=config.options.max_result_backlog_bytes, stopping=stopping, pauses=pauses, redact=config.redact,
+        )  # fmt: skip
+
+    _warn_of_others(checkpoint.result_outboxes(), [sink.name for sink in sinks], "no longer a sink of this transform")
+    return ResultOutput([channel(sink) for sink in sinks])
 
 
 def build_sink(config: PipelineConfig, name: str, declared: SinkConfig) -> Sink:
@@ -86,17 +120,17 @@ def build_side_output(
             sink, side_records, checkpoint.outbox(name), build,
             max_pending=config.options.max_side_backlog, pauses=pauses, redact=config.redact,
         )  # fmt: skip
-    _warn_of_unrouted(checkpoint, channels)
+    _warn_of_others(checkpoint.outboxes(), channels, "named by no route any more")
     return SideOutput(channels, _reinjection(plan, checkpoint, routes))
 
 
-def _warn_of_unrouted(checkpoint: Checkpoint, channels: Mapping[str, SideChannel]) -> None:
-    """Warn of rows of an earlier run for a sink that no route names any more. They are kept, and not delivered."""
-    for sink, outbox in checkpoint.outboxes().items():
+def _warn_of_others(outboxes: Mapping[str, OutboxFiles[Any]], sinks: Collection[str], why: str) -> None:
+    """Warn of rows of an earlier run for sinks other than `sinks`. They are kept, and not delivered."""
+    for sink, outbox in outboxes.items():
         rows = sum(outbox.pending().values())
-        if rows and sink not in channels:
-            place = outbox.address()
-            _log.warning("%s side rows wait in %s for a sink that no route names any more", f"{rows:,}", place)
+        if rows and sink not in sinks:
+            what = "%s %s wait in %s for `%s`, which is %s"
+            _log.warning(what, f"{rows:,}", outbox.holds, outbox.address(), sink, why)
 
 
 def _side_records(plan: Plan, routes: Mapping[SideKind, Route]) -> SideRecords:

@@ -53,21 +53,22 @@ class RunningPipeline:
         return any(transform.active for transform in self.transforms)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all transforms have ended by themselves (available_now). False after the timeout.
+        """Wait until all transforms have ended by themselves (available_now), and sinks have taken all results.
 
+        False after the timeout.
         Raises what a transform failed with, and StateError `LEASE_LOST` if another process has taken over the
         checkpoint; the others go on until `stop`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._lock.check()
-            running = [transform for transform in self.transforms if not transform.ended(1e-3)]
+            running = [transform for transform in self.transforms if not transform.has_delivered(1e-3)]
             if not running:
                 return True
             left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - time.monotonic())
             if left <= 1e-3:
                 return False
-            running[0].ended(left)
+            running[0].has_delivered(left)
 
     def status(self) -> dict[str, Entry | None]:
         """The last ledger entry of each transform."""
@@ -130,8 +131,8 @@ class RunningPipeline:
 
     def _close(self) -> None:
         """Close all parts, even if one of them fails: Spark may be gone, and the lock must be released."""
-        sinks = [sink.close for transform in self.transforms for sink in transform.runner.sinks]
-        closing = [*(transform.runner.side.close for transform in self.transforms), *sinks]
+        closing = [transform.runner.side.close for transform in self.transforms]
+        closing += [transform.runner.output.close for transform in self.transforms]
         closing += [self.metrics.close] if self.metrics is not None else []
         closing += [self.spark.stop] if self._owns_session else []
         for close in [*closing, self._lock.release]:

@@ -14,10 +14,9 @@ from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.config import PipelineConfig, Retry, Trigger
+from windowpane.config import PipelineConfig, Trigger
 from windowpane.connectors.batch_index import BatchIndex
 from windowpane.connectors.hadoop import session_access
-from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import find_unreadable
@@ -25,13 +24,14 @@ from windowpane.plan.build import Plan
 from windowpane.runtime.location import log_file
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
 from windowpane.runtime.refreshing import StaticTables
-from windowpane.runtime.routes import build_side_output, build_sinks
+from windowpane.runtime.routes import build_result_output, build_side_output, build_sinks
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
 from windowpane.runtime.transform import RunningTransform
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow, build_dataflow
 from windowpane.spark.driver_calls import DriverCalls
+from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
 
 Watch = Callable[[str, Entry], None]
@@ -59,7 +59,7 @@ class TransformStart:
     def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningTransform:
         """Start the query. `board` and `watch` receive every finished micro-batch."""
         plan, checkpoint, stopping = self.plan, self.checkpoint, threading.Event()
-        sinks = [self._retrying(sink, stopping) for sink in build_sinks(self.config, plan, self.given)]
+        sinks = build_sinks(self.config, plan, self.given)
         build = partial(self._build, identified=any(sink.wants_identity for sink in sinks))
         dataflow = build(EXACTLY)
         if plan.ticks_for and not self.record.ticks:
@@ -67,24 +67,29 @@ class TransformStart:
         side = build_side_output(
             self.spark, self.config, plan, checkpoint=checkpoint, record=self.record, lock=self.lock, given=self.given
         )
-        for sink in sinks:
-            sink.open(self.spark, identified=dataflow.results.has_identity)
+        output = build_result_output(
+            self.spark, self.config, plan, sinks, checkpoint=checkpoint, lock=self.lock, stopping=stopping
+        )
+        committed = checkpoint.log.last_committed()
+        results = dataflow.results
+        output.open(self.spark, results.columns, identified=results.has_identity, is_new=committed < 0)
         side.open(self.spark)
-        board.begin(plan.transform, checkpoint.ledger.last(), partial(self._side_status, side))
+        board.begin(plan.transform, checkpoint.ledger.last(), partial(self._sink_status, output, side))
         calls = DriverCalls(self.spark)
         transform = RunningTransform(
             plan=plan,
             checkpoint=checkpoint,
             build=build,
             dataflow=dataflow,
-            runner=self._runner(dataflow, calls, sinks, side, watch=self._hearing(board, watch)),
+            runner=self._runner(dataflow, calls, output, side, watch=self._hearing(board, watch)),
             index=self._index(calls),
             tables=self.tables,
             find_unreadable=self._find_unreadable,
             stopping=stopping,
             log=log_file(self.config),
         )
-        side.begin(checkpoint.log.last_committed())
+        output.begin(committed)
+        side.begin(committed)
         transform.begin(trigger)
         return transform
 
@@ -110,7 +115,7 @@ class TransformStart:
         self,
         dataflow: Dataflow,
         calls: DriverCalls,
-        sinks: list[RetryingSink],
+        output: ResultOutput,
         side: SideOutput,
         *,
         watch: Callable[[Entry], None],
@@ -122,17 +127,12 @@ class TransformStart:
             results=dataflow.results,
             checkpoint=self.checkpoint,
             record=self.record,
-            sinks=sinks,
+            output=output,
             side=side,
             lock=self.lock,
             watch=watch,
             tables=self.tables.used,
         )
-
-    def _retrying(self, sink: Sink, stopping: threading.Event) -> RetryingSink:
-        settings = self.config.sinks.get(sink.name)
-        pauses = settings.retry.pauses if settings else Retry().pauses
-        return RetryingSink(sink, stopping, pauses, self.config.redact)
 
     def _index(self, calls: DriverCalls) -> BatchIndex:
         config, checkpoint = self.config, self.checkpoint
@@ -153,7 +153,8 @@ class TransformStart:
 
         return hear
 
-    def _side_status(self, side: SideOutput) -> dict[str, Any]:
-        """The part of the status about side rows: where they go, and the state of their sinks."""
+    def _sink_status(self, output: ResultOutput, side: SideOutput) -> dict[str, Any]:
+        """The part of the status about sinks: their state, and where side rows go."""
         routes = self.config.transforms[self.plan.transform].side_output.routes()
-        return {"routes": {kind: route.sink for kind, route in routes.items()}, "side_sinks": side.status()}
+        targets = {kind: route.sink for kind, route in routes.items()}
+        return {"sinks": output.status(), "routes": targets, "side_sinks": side.status()}

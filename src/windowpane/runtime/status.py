@@ -110,6 +110,7 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
         "accounting": named(entry.accounting),
         "totals": named(entry.totals),
         "sums": entry.sums,
+        "undelivered_results": entry.undelivered_results,
         "final": entry.final,
     } | ({"stages": stage_accounts(entry)} if entry.stages else {})
 

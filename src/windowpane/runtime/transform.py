@@ -182,6 +182,14 @@ class RunningTransform:
                 return True
         return self.ended() if seconds is None else False
 
+    def has_delivered(self, seconds: float) -> bool:
+        """Whether the query has ended by itself, and sinks have taken its results, within `seconds`.
+
+        Raises the reason if the query has failed, or if results can never be delivered.
+        """
+        self.runner.output.check()
+        return self.ended(seconds) and self.runner.output.caught_up(seconds)
+
     def _has_ended(self, failed: Exception | None) -> bool:
         """Whether the last query, which has ended, is to stay so. Else it is restarted, or the reason is raised."""
         begins_again = isinstance(self._raised, _BeginAgainError)

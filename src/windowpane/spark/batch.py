@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -19,7 +19,7 @@ from windowpane.checkpoint.ledger import Entry, add_totals
 from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.sinks import SinkBatch
 from windowpane.core.accounting import Accounting
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.driver_calls import DriverCalls
@@ -27,6 +27,7 @@ from windowpane.spark.gathering import Gathered, Gathering
 from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.reinjection import ReinjectionSplit
 from windowpane.spark.reports import Reports
+from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
 from windowpane.spark.unpacking import SideRecords
 
@@ -41,7 +42,7 @@ class BatchRunner:
     results: ResultFrame
     checkpoint: Checkpoint
     record: PlanRecord
-    sinks: Sequence[Sink]
+    output: ResultOutput
     side: SideOutput
     lock: RunLock
     """Of the checkpoint, which this process holds."""
@@ -84,7 +85,10 @@ class BatchRunner:
             gathered.release()
         took = time.monotonic() - started
         spent = entry.spent | {"job": round(job, 6), "sink": round(took - job, 6)}
-        entry = replace(entry, seconds=round(took, 3), spent=spent, outbox=self.side.handed_over(batch_id))
+        entry = replace(
+            entry, seconds=round(took, 3), spent=spent, outbox=self.side.handed_over(batch_id),
+            result_outbox=self.output.handed_over(batch_id), undelivered_results=self.output.undelivered(),
+        )  # fmt: skip
         self.checkpoint.ledger.write(entry)
         self.watch(entry)
 
@@ -133,17 +137,17 @@ class BatchRunner:
         return entry.summed(before), split
 
     def _write(self, gathered: Gathered, entry: Entry, *, resumed: bool) -> None:
-        takers = [sink for sink in self.sinks if entry.results or (resumed and sink.delivery == "exactly_once")]
+        takers = self.output.takers(entry.results, resumed=resumed)
         if takers:
             table = gathered.table()
             batch = SinkBatch(
                 entry.batch_id, partial(self._results, gathered, table), transform=self.transform, table=table,
                 rows=entry.results, run=self.checkpoint.log.run_id(), final=entry.final,
                 was_unnamed=self.record.is_unnamed(entry.batch_id),
-                fence=self.lock.fence, check_lease=self.lock.check,
+                fence=self.lock.fence, check_lease=self.lock.check, large=bool(gathered.large_results),
             )  # fmt: skip
-            for sink in takers:
-                sink.write(self._identified(batch, gathered) if sink.wants_identity else batch)
+            for channel in takers:
+                channel.write(self._identified(batch, gathered) if channel.sink.wants_identity else batch)
 
     def _identified(self, batch: SinkBatch, gathered: Gathered) -> SinkBatch:
         """Add the columns that identify the emission of each row."""

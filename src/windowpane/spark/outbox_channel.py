@@ -19,7 +19,7 @@ from windowpane.errors import StateError, gist
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before each retry; the last one for all further retries."""
-_TICK = 0.2
+TICK = 0.2
 _log = logging.getLogger("windowpane.sinks")
 
 
@@ -55,8 +55,12 @@ class OutboxChannel(abc.ABC, Generic[P]):
         """Take over what an earlier run has left, and start to deliver."""
         self._outbox.forget_after(last_committed)
         self._pending, self._delivered = self._outbox.pending(), self._outbox.delivered()
+        self._take_over()
         self._thread = threading.Thread(target=self._deliver_all, name=f"outbox-{self.sink.name}", daemon=True)
         self._thread.start()
+
+    def _take_over(self) -> None:
+        """Called before the thread starts."""
 
     def hand_over(self, pending: P) -> None:
         """Take the rows of a micro-batch: durable when this returns, delivered later."""
@@ -81,7 +85,7 @@ class OutboxChannel(abc.ABC, Generic[P]):
             while self._pending and self._failures < until and time.monotonic() < deadline:
                 if tries == 1 and self._failed_in_a_row:
                     break
-                self._changed.wait(_TICK)
+                self._changed.wait(TICK)
             self._hurried = False
             return sum(self._pending.values())
 
@@ -136,7 +140,7 @@ class OutboxChannel(abc.ABC, Generic[P]):
         with self._changed:
             failed = time.monotonic()
             while not self._closing and time.monotonic() < failed + self._pause():
-                self._changed.wait(_TICK)
+                self._changed.wait(TICK)
             self._changed.wait_for(lambda: self._closing or self._pending)
             return None if self._closing else min(self._pending)
 

@@ -105,6 +105,11 @@ class ResultFrame:
         """Whether window, group and epoch identify a result: rows that are not grouped share their window."""
         return c.WINDOW_START in self.schema.names and self.stage.grouped
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of results."""
+        return [output.name for output in self.stage.outputs]
+
     def build(self, unpacked: DataFrame, *, identified: bool = False) -> DataFrame:
         """Results with the names of the query, without those that cannot be computed.
 

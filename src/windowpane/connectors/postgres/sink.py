@@ -6,7 +6,7 @@ Results replace earlier ones of the same window and group. Rows without groups, 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import psycopg
@@ -27,14 +27,16 @@ from windowpane.connectors.postgres.statements import (
     FENCE,
     FIND,
     FORGET,
+    GROUP_ID,
     LOCK,
+    MAY_CREATE,
     REENTER,
     STAGED,
     Target,
     create_table,
     insert_staged,
 )
-from windowpane.connectors.sinks import Sink, SinkBatch, SinkSettings
+from windowpane.connectors.sinks import IDENTITY, Sink, SinkBatch, SinkSettings
 from windowpane.errors import ConfigError, SinkError, gist
 
 Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
@@ -61,8 +63,9 @@ class PostgresSink(Sink):
         parts = options["table"].split(".")
         self._table, self._ledger = sql.Identifier(*parts), sql.Identifier(*parts[:-1], BATCHES)
         self._shown, self._mode = options["table"], mode
+        self._schema = parts[-2] if len(parts) > 1 else None
         self._connection: Connection | None = None
-        self._prepared = False
+        self._prepared = self._identified = False
 
     @classmethod
     def create(cls, name: str, settings: SinkSettings) -> PostgresSink:
@@ -75,6 +78,25 @@ class PostgresSink(Sink):
                 f"sink `{self.name}` has mode `update`, but its rows are not grouped, so no row can replace another",
                 'remove it, or write mode = "append"', key=f"sinks.{self.name}.mode",
             )  # fmt: skip
+        self._identified = identified
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Log in, and check the columns of a table that is there, or whether the user may create it."""
+        wanted = [*columns, *(IDENTITY if self._identified else ()), *([GROUP_ID] if self._identified else []), BATCH]
+        try:
+            connection = self._connected()
+            there = present_columns(connection, self._table)
+            may_create = there or connection.execute(MAY_CREATE, (self._schema,)).fetchone() == (True,)
+        except psycopg.Error as failed:
+            self.close()
+            raise self._failed(failed) from failed
+        if there:
+            self._check_columns(wanted, there)
+        elif not may_create:
+            raise SinkError(
+                "SINK_TABLE", f"sink `{self.name}`: there is no table `{self._shown}`, and it may not be created",
+                "create the table, or grant CREATE on its schema", passing=False,
+            )  # fmt: skip
 
     def write(self, batch: SinkBatch) -> None:
         try:
@@ -85,8 +107,11 @@ class PostgresSink(Sink):
             self.close()
             if not isinstance(failed, psycopg.Error):
                 raise
-            what = f"sink `{self.name}` could not write to table `{self._shown}`: {gist(failed)}"
-            raise SinkError("SINK_WRITE", what, passing=isinstance(failed, _PASSING)) from failed
+            raise self._failed(failed) from failed
+
+    def _failed(self, failed: psycopg.Error) -> SinkError:
+        what = f"sink `{self.name}` could not write to table `{self._shown}`: {gist(failed)}"
+        return SinkError("SINK_WRITE", what, passing=isinstance(failed, _PASSING))
 
     def close(self) -> None:
         connection, self._connection, self._prepared = self._connection, None, False
@@ -121,7 +146,9 @@ class PostgresSink(Sink):
             connection.execute(ADD_FENCE.format(self._ledger))
         if not present_columns(connection, target.table):
             connection.execute(create_table(target))
-        wanted, there = target.names(), present_columns(connection, target.table)
+        self._check_columns(target.names(), present_columns(connection, target.table))
+
+    def _check_columns(self, wanted: Sequence[str], there: Sequence[str]) -> None:
         missing = [name for name in wanted if name not in there]
         if missing:
             raise SinkError(

@@ -82,4 +82,6 @@ FIND = sql.SQL(f"SELECT entry, final FROM {{}} WHERE {_PLACE} batch_id = %s FOR 
 FENCE = sql.SQL(f"SELECT coalesce(max(fence), 0) FROM {{}} WHERE {_PLACE} true")
 """The highest number of a process that has written for the same checkpoint."""
 REENTER = sql.SQL("UPDATE {} SET final = %s, written_at = now() WHERE entry = %s")
+MAY_CREATE = "SELECT coalesce(has_schema_privilege(coalesce(%s, current_schema()), 'CREATE'), false)"
+"""Whether the user may create a table in a schema, or in the first of the search path."""
 FORGET = sql.SQL(f"DELETE FROM {{}} WHERE {_PLACE} batch_id < %s")
