@@ -47,12 +47,13 @@ Make = Callable[..., ResultChannel]
 def make(tmp_path: Path) -> Iterator[Make]:
     made: list[ResultChannel] = []
 
-    def make(sink: Taking, *, max_bytes: int = 10**6, committed: int = 10**9, ending: float = 0.3) -> ResultChannel:
+    def make(sink: Taking, *, max_bytes: int = 10**6, committed: int = 10**9) -> ResultChannel:
         stopping = threading.Event()
         channel = ResultChannel(
             RetryingSink(sink, stopping, (0.001,)), ResultOutbox(FolderStore(tmp_path / sink.name)), keep=keep,
-            build=again, max_bytes=max_bytes, stopping=stopping, pauses=(0.01, 0.02), ending_seconds=ending,
+            build=again, max_bytes=max_bytes, stopping=stopping, pauses=(0.01, 0.02),
         )  # fmt: skip
+        channel.ending_seconds = 0.3
         channel.begin(committed)
         made.append(channel)
         return channel

@@ -13,8 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import windowpane as wp
 from windowpane.config import SparkSettings
-from windowpane.connectors.sinks import SparkFormatSink
+from windowpane.connectors.sinks import SinkBatch, SparkFormatSink
 from windowpane.errors import ConfigError, PlanError, SinkError
+from windowpane.runtime.inspection import describe_checkpoint
+from windowpane.spark import overflow
+from windowpane.spark.result_channel import ResultChannel
 from windowpane.spark.session import create_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -130,6 +133,60 @@ def test_a_folder_that_cannot_be_written_is_named(spark: SparkSession, bids: Pat
         run_and_drain(spark, given, tmp_path, {})
     assert "`results`" in failed.value.message
     assert "in_the_way/out" in failed.value.message
+    ledger = tmp_path / "state" / "sums" / "ledger"
+    assert not ledger.exists() or not list(ledger.iterdir()), "found before any row is read"
+
+
+class Obstructing(wp.MemorySink):
+    """With its first batch, a file takes the place of another sink's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("results")
+        self.folder = folder
+
+    def write(self, batch: SinkBatch) -> None:
+        if not self.rows:
+            self.folder.write_text("in the way", encoding="utf-8")
+        super().write(batch)
+
+
+def test_results_wait_while_a_folder_cannot_be_written(
+    spark: SparkSession, bids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its neighbour gets them at once; an end is refused; the next start delivers every result once.
+
+    Executors write what waits, and read it again.
+    """
+    monkeypatch.setattr(overflow, "DRIVER_BYTES", 1)
+    monkeypatch.setattr(ResultChannel, "ending_seconds", 0.5)
+    given = settings(bids)
+    given["sinks"]["out"] = {"format": "json", "path": "out/sums", "retry": {"attempts": 2, "pause": "10ms"}}
+    given["transforms"]["sums"]["sink"] = ["results", "out"]
+    neighbour = Obstructing(tmp_path / "out")
+    with pytest.raises(SinkError, match="3 results of . batches wait since") as failed:
+        run_and_drain(spark, given, tmp_path, {"results": neighbour})
+    assert failed.value.code == "SINK_FAILED"
+    assert sorted((row["k"], row["total"]) for row in neighbour.rows) == [("a", 6), ("a", 10), ("b", 5)]
+    state = tmp_path / "state"
+    waiting = json.loads((state / "status.json").read_text())["transforms"]["sums"]["sinks"]["out"]
+    assert (waiting["up"], waiting["waiting_rows"], waiting["waiting_bytes"] > 0) == (False, 3, True)
+    parts = state / "sums" / "results-outbox" / "out" / "parts"
+    assert list(parts.iterdir())
+    pipeline = wp.Pipeline.from_dict(given, tmp_path, sinks={"results": neighbour})
+    checkpoint = pipeline.checkpoint(pipeline.plans[0])
+    last = checkpoint.ledger.last()
+    assert last is not None
+    assert (last.undelivered_results, last.result_outbox, last.final) == ({"out": 3}, {"out": 3}, False)
+    assert describe_checkpoint(checkpoint)["waiting_results"]["out"]["waiting_rows"] == 3
+
+    (tmp_path / "out").unlink()
+    run_and_drain(spark, given, tmp_path, {"results": neighbour})
+    files = sorted((tmp_path / "out" / "sums").glob("*.json"))
+    rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    assert sorted((row["k"], row["total"]) for row in rows) == sorted(TOTALS)
+    assert len({path.name.split("-")[-2] for path in files}) == len(files), "each batch under its own number"
+    assert describe_checkpoint(checkpoint)["waiting_results"] == {}
+    assert not list(parts.parent.rglob("*.arrow"))
 
 
 def test_sql_in_ones_own_job(spark: SparkSession, bids: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,22 @@ class FileSink(Sink):
     def create(cls, name: str, settings: SinkSettings) -> FileSink:
         assert settings.path is not None, "checked when the configuration was loaded"
         return cls(name, settings.format, settings.path, settings.options)
+
+    def open(self, spark: SparkSession, *, identified: bool) -> None:
+        self._spark = spark
+
+    def check(self, columns: Sequence[str]) -> None:
+        """See whether the folder is there, or can be created below one that is."""
+        try:
+            place, files = hadoop_path(self._spark, self._path)
+            while place is not None and not files.exists(place):
+                place = place.getParent()
+            is_folder = place is None or files.getFileStatus(place).isDirectory()
+        except Exception as failed:
+            raise SinkError("SINK_WRITE", f"sink `{self.name}` cannot reach {self._path}: {gist(failed)}") from failed
+        if not is_folder:
+            what = f"sink `{self.name}` cannot write to {self._path}: {place} is not a folder"
+            raise SinkError("SINK_WRITE", what, "remove the file, or set another path")
 
     def write(self, batch: SinkBatch) -> None:
         staging = f"{self._path}/{STAGING}-{batch.identity}"

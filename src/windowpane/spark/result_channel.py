@@ -22,8 +22,6 @@ from windowpane.connectors.sinks import SinkBatch
 from windowpane.errors import SinkError, StateError
 from windowpane.spark.outbox_channel import TICK, OutboxChannel
 
-ENDING_SECONDS = 60.0
-"""How long a sink that fails is tried when the input is at its end."""
 _log = logging.getLogger("windowpane.sinks")
 
 
@@ -31,6 +29,8 @@ class ResultChannel(OutboxChannel[WaitingResults]):
     """One sink and its undelivered results. `max_bytes`: how much may wait; 0: a sink that fails ends the query."""
 
     sink: RetryingSink
+    ending_seconds = 60.0
+    """How long a sink that fails is tried when the input is at its end."""
 
     def __init__(
         self,
@@ -43,11 +43,10 @@ class ResultChannel(OutboxChannel[WaitingResults]):
         stopping: threading.Event,
         pauses: Sequence[float] = (),
         redact: Callable[[str], str] = str,
-        ending_seconds: float = ENDING_SECONDS,
     ) -> None:
         super().__init__(sink, outbox, pauses=pauses, redact=redact)
         self._keep, self._build, self._stopping = keep, build, stopping
-        self._max_bytes, self._ending_seconds = max_bytes if sink.can_wait else 0, ending_seconds
+        self._max_bytes = max_bytes if sink.can_wait else 0
         self._backlog, self._waited = Backlog(), Backlog()
         """What waits now, and what has waited since the sink went away."""
         self._lost, self._ending_since = 0, 0.0
@@ -98,7 +97,7 @@ class ResultChannel(OutboxChannel[WaitingResults]):
             self._hurry()
             while self._backlog and time.monotonic() < deadline:
                 self.check()
-                if self._failed_in_a_row and time.monotonic() > self._ending_since + self._ending_seconds:
+                if self._failed_in_a_row and time.monotonic() > self._ending_since + self.ending_seconds:
                     self._ending_since = 0.0
                     raise self._away(f"{self._backlog.described()} in {self._outbox.address()}")
                 self._changed.wait(TICK)
