@@ -147,6 +147,8 @@ class Raising(Sink):
         (RuntimeError("org.apache.kafka.common.errors.SaslAuthenticationException: wrong"), 1),
         (RuntimeError("org.apache.kafka.common.errors.TopicAuthorizationException: not you"), 1),
         (OSError('FATAL:  password authentication failed for user "me"'), 1),
+        (OSError('connection to server at "db" failed: FATAL:  role "me" does not exist'), 1),
+        (RuntimeError("The request included a message that is too large: RecordTooLargeException"), 1),
         (TypeError("save() takes 1 positional argument but 2 were given"), 1),
         (ConnectionRefusedError("connection refused"), 3),
         (RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker"), 3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 import signal
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from scripts.servers import connector_jars
 from tests.servers.world import Broker, Database, Job, projected, routes_to
 from windowpane.errors import SinkError
+from windowpane.spark.result_channel import ResultChannel
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.postgres]
 
@@ -39,6 +41,34 @@ def killed(self, entry):
 Ledger.write = killed
 Pipeline.from_dict(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]).start().wait()
 """
+
+
+KILLED_WHILE_RESULTS_WAIT = """
+import json, os, signal, sys, time
+from pathlib import Path
+from windowpane.runtime import Pipeline
+from windowpane.checkpoint.ledger import Ledger
+
+write = Ledger.write
+def killed(self, entry):
+    if entry.batch_id == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(self, entry)
+    if entry.batch_id == 0:
+        Path("written").touch()
+        while not Path("stopped").exists():
+            time.sleep(0.05)
+Ledger.write = killed
+Pipeline.from_dict(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]).start().wait()
+"""
+TWICE = "SELECT _window_id, _group_key, _emit_epoch FROM history GROUP BY 1, 2, 3 HAVING count(*) > 1"
+
+
+def start_killed(script: str, job: Job, folder: Path) -> subprocess.Popen[bytes]:
+    """A process with Spark of its own that runs the job, and kills itself."""
+    given = folder / "settings.json"
+    given.write_text(json.dumps(job.settings | {"spark": {"master": "local[2]", "jars": connector_jars()}}))
+    return subprocess.Popen([sys.executable, "-c", script, str(given), str(folder)], cwd=folder)
 
 
 def settings(kafka: Broker, database: Database, topic: str, **sinks: Any) -> dict[str, Any]:
@@ -97,11 +127,8 @@ def test_killed_between_the_sink_and_its_ledger_entry(
     kafka.send(topic, rows[:80], partition=0)
     kafka.send(topic, rows[80:], partition=1)
     job = Job(tmp_path, settings(kafka, database, topic))
-    given = tmp_path / "settings.json"
-    given.write_text(json.dumps(job.settings | {"spark": {"master": "local[2]", "jars": connector_jars()}}))
-    command = [sys.executable, "-c", KILLED_BEFORE_ITS_LEDGER_ENTRY, str(given), str(tmp_path)]
-    killed = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    killed = start_killed(KILLED_BEFORE_ITS_LEDGER_ENTRY, job, tmp_path)
+    assert killed.wait(180) == -signal.SIGKILL
     assert [entry.batch_id for entry in job.entries()] == [0]
     written = database.rows("SELECT max(batch_id) AS last FROM windowpane_batches WHERE NOT side")
     assert written == [{"last": 1}]
@@ -110,35 +137,57 @@ def test_killed_between_the_sink_and_its_ledger_entry(
     job.run(spark, drain=True)
     assert stored(database) == totals_of(rows)
     assert before[0]["n"] > 0
-    twice = "SELECT _window_id, _group_key, _emit_epoch FROM history GROUP BY 1, 2, 3 HAVING count(*) > 1"
-    assert database.rows(twice) == []
+    assert database.rows(TWICE) == []
     finals = database.rows("SELECT * FROM history WHERE _is_final")
     assert projected(finals, "_window_id", "_group_key", "n", "s") == projected(
         database.rows("SELECT * FROM totals"), "_window_id", "_group_key", "n", "s"
     )
 
 
-def test_a_database_that_stays_away_stops_the_pipeline_which_then_resumes(
-    kafka: Broker, database: Database, spark: SparkSession, tmp_path: Path
+def test_results_wait_for_a_database_through_a_kill_and_another_run(
+    kafka: Broker, database: Database, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = kafka.topic("in", 1)
-    rows = some_rows(3, 40)
-    kafka.send(topic, rows)
+    """It is away after batch 0. The process is killed when batch 1 waits for it, and batch 2 is not committed."""
+    topic = kafka.topic("in", 2)
+    rows = some_rows(3, 160)
+    kafka.send(topic, rows[:80], partition=0)
+    kafka.send(topic, rows[80:], partition=1)
     given = settings(kafka, database, topic)
     for name in ("totals", "history"):
         given["sinks"][name]["retry"] = {"attempts": 2, "pause": "100ms"}
+    given["sinks"]["files"] = {"format": "json", "path": "out"}
+    given["transforms"]["q"]["sink"] = ["totals", "history", "files"]
     job = Job(tmp_path, given)
+    child = start_killed(KILLED_WHILE_RESULTS_WAIT, job, tmp_path)
+    wait_until(lambda: (tmp_path / "written").exists() or child.poll() is not None)
     database.server.stop()
     try:
-        with pytest.raises(SinkError) as failed:
+        (tmp_path / "stopped").touch()
+        assert child.wait(180) == -signal.SIGKILL
+        assert [entry.batch_id for entry in job.entries()] == [0, 1]
+        assert set(job.entries()[-1].undelivered_results) == {"totals", "history"}
+        monkeypatch.setattr(ResultChannel, "ending_seconds", 0.5)
+        with pytest.raises(SinkError, match="results of 2 batches wait since") as failed:
             job.run(spark)
+        assert failed.value.code == "SINK_FAILED"
+        assert [entry.batch_id for entry in job.entries()] == [0, 1, 2], "the query went on"
     finally:
         database.server.start()
-    assert failed.value.code == "SINK_FAILED"
-    assert "sink `totals` could not take batch 0, tried 2 times" in failed.value.message
-    assert job.entries() == []
+    assert database.rows("SELECT DISTINCT batch_id FROM windowpane_batches WHERE NOT side") == [{"batch_id": 0}]
+
+    monkeypatch.undo()
     job.run(spark, drain=True)
     assert stored(database) == totals_of(rows)
+    history = database.rows("SELECT extract(epoch FROM window_start)::int AS at, k, n, s::int AS s FROM history")
+    lines = [json.loads(line) for path in (tmp_path / "out").glob("*.json") for line in path.read_text().splitlines()]
+    written = [(line["window_start"], line["k"], line["n"], line["s"]) for line in lines]
+    assert sorted(written) == sorted((as_instant(row["at"]), row["k"], row["n"], row["s"]) for row in history)
+    assert database.rows(TWICE) == []
+    assert job.entries()[-1].undelivered_results == {}
+
+
+def as_instant(second: int) -> str:
+    return dt.datetime.fromtimestamp(second, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def test_both_servers_restart_in_the_middle(

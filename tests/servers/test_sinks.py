@@ -247,5 +247,29 @@ def test_what_will_not_pass_is_not_tried_again_and_shows_no_password(
     assert ungrouped.value.code == "UPDATE_WITHOUT_GROUPS"
 
 
+def test_mistakes_are_found_before_the_first_batch(database: Database, sink: MakeSink, spark: SparkSession) -> None:
+    with psycopg.connect(database.url) as connection:
+        connection.execute("CREATE TABLE mine (n bigint, _batch bigint)")
+        connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+
+    def mistake(to: PostgresSink, *, identified: bool = False) -> tuple[str, bool]:
+        to.open(spark, identified=identified)
+        with pytest.raises(SinkError) as found:
+            to.check(["n"])
+        return found.value.message, retrying(to).may_pass(found.value)
+
+    sink("mine").check(["n"])
+    sink("new").check(["n"])
+    assert mistake(sink("mine"), identified=True) == (
+        "sink `results`: table `mine` has no column _window_id, _group_key, _emit_epoch, _is_final, _group_id", False,
+    )  # fmt: skip
+    other = {"url": database.url, "table": "new"}
+    message, passing = mistake(PostgresSink("results", other | {"user": "guest"}))
+    assert ("may not be created" in message, passing) == (True, False)
+    message, passing = mistake(PostgresSink("results", other | {"user": "nobody"}))
+    assert ('role "nobody" does not exist' in message, passing) == (True, False)
+    assert mistake(PostgresSink("results", other | {"url": "postgresql://me@127.0.0.1:1/x"}))[1] is True
+
+
 def retrying(to: PostgresSink, redact: Callable[[str], str] = str) -> RetryingSink:
     return RetryingSink(to, threading.Event(), (0.01,), redact)

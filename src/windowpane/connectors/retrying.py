@@ -20,7 +20,8 @@ _MISTAKES = (AnalysisException, ImportError, NameError, TypeError, AttributeErro
 """Mistakes in the query, the table's columns or the user's function, which another attempt would not fix."""
 _LASTING = re.compile(
     r"ClassNotFoundException|NoClassDefFoundError|NoSuchMethodError|DATA_SOURCE_NOT_FOUND|AccessControlException|"
-    r"AccessDenied|Authentication\w*Exception|Authorization\w*Exception|authentication failed|permission denied",
+    r"Access ?Denied|no pg_hba\.conf entry|(?:role|database|schema|relation|table) \S+ does not exist|Unknown database|"
+    r"Authentication\w*Exception|Authorization\w*Exception|authentication failed|permission denied",
     re.IGNORECASE,
 )
 """Messages of servers and Java about something that is missing or not allowed."""
