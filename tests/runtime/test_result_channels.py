@@ -53,7 +53,6 @@ def make(tmp_path: Path) -> Iterator[Make]:
             RetryingSink(sink, stopping, (0.001,)), ResultOutbox(FolderStore(tmp_path / sink.name)), keep=keep,
             build=again, max_bytes=max_bytes, stopping=stopping, pauses=(0.01, 0.02),
         )  # fmt: skip
-        channel.ending_seconds = 0.3
         channel.begin(committed)
         made.append(channel)
         return channel
@@ -170,12 +169,13 @@ def test_what_waits_is_delivered_also_if_nothing_may_wait_any_more(make: Make) -
 def test_the_end_waits_for_a_while_and_is_refused_if_results_are_left(make: Make) -> None:
     channel = make(sink := Taking(failures=10**6))
     channel.write(batch(0))
+    channel.ending_seconds = 0.3
     with pytest.raises(SinkError, match="2 results of 1 batch wait since") as left:
         channel.caught_up(10)
     assert str(Path(channel._outbox.address())) in left.value.message
     with pytest.raises(SinkError, match="before those of the end"):
         channel.write(batch(1, final=True))
-    sink.failures = 0
+    channel.ending_seconds, sink.failures = 60, 0
     assert channel.caught_up(10)
     sink.failures = 10
     with pytest.raises(SinkError, match="could not take batch 1"):
