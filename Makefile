@@ -148,11 +148,11 @@ KILLS ?= 10
 SOURCE ?= files
 STORE ?= folder
 .PHONY: torture
-torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, STORE=s3 or hdfs, PAUSE=1 stops it for a while too, SAVEPOINTS=1 goes back to a savepoint after each kill, SEED= repeats a failure)
+torture: setup ## Kill a pipeline KILLS times at random points, and compare its output (SOURCE=kafka, STORE=s3 or hdfs, PAUSE=1 stops it for a while too, SAVEPOINTS=1 goes back to a savepoint after each kill, AWAY=20 takes its sinks away for up to 20 s, SEED= repeats a failure)
 	@scripts/java
 	@if [ "$(SOURCE)" = kafka ]; then scripts/kafka-jars; fi
 	@if [ "$(STORE)" != folder ]; then scripts/hadoop-jars; fi
-	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) --store $(STORE) $(if $(PAUSE),--pause) $(if $(SAVEPOINTS),--savepoints) $(if $(SEED),--seed $(SEED))
+	$(PYTHON) -m bench.torture --kills $(KILLS) --source $(SOURCE) --store $(STORE) $(if $(PAUSE),--pause) $(if $(SAVEPOINTS),--savepoints) $(if $(AWAY),--away $(AWAY)) $(if $(SEED),--seed $(SEED))
 
 GROUPS ?= 1000000
 .PHONY: torture-state

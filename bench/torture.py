@@ -1,7 +1,7 @@
 """A pipeline that is killed with SIGKILL again and again, at random points, until it is done; then its output is
 compared with that of a run which nobody disturbed. `make torture KILLS=50 SEED=7`; a seed repeats its kills. With
 `SOURCE=kafka` the same rows come from two partitions of a real broker; with `STORE=s3` or `hdfs`, input, checkpoint
-and output are on such a server.
+and output are on such a server. `AWAY=20` takes the sinks of results away for up to 20 seconds, again and again.
 
 Beside it runs a query with side outputs of every kind, error rows read again: each row of the input must be in its
 results or in one of its side outputs, and that once.
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench.torture_places import IN_FOLDER, Place, opened
+from bench.torture_sinks import going_away, without_patience
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_FILE_TIME = 1_700_000_000
@@ -260,32 +261,43 @@ def torture(
     place: Place = IN_FOLDER,
     pausing: bool = False,
     going_back: bool = False,
+    away_seconds: float = 0,
     calm: Path | None = None,
 ) -> Verdict:
     """Run twice, once undisturbed in a folder and once killed; the files that both leave must hold the same rows.
 
     `pausing`: at last the process is stopped for so long that another one takes over. `going_back`: after each kill,
-    the pipeline goes back to a savepoint of what is left. `calm`: the folder of an undisturbed run of the same seed and
-    files.
+    the pipeline goes back to a savepoint of what is left. `away_seconds`: how long sinks of results are away at most,
+    again and again until the last run. `calm`: the folder of an undisturbed run of the same seed and files.
     """
     rng = random.Random(seed)  # noqa: S311  # repeatable is the point
     calm = calm or calm_run(folder / "calm", seed, files, source)
     killed = make_job(folder / "killed", seed, files, source, place)
-    points = sorted(rng.randrange(files) for _ in range(kills))
+    points = sorted(rng.randrange(files - 3 if away_seconds else files) for _ in range(kills))
     came = []
-    for number, point in enumerate(points, 1):
-        print(f"  kill {number} of {kills}, in micro-batch {point}", flush=True)
-        if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
-            break
-        came.append(point)
-        if going_back:
-            go_back(killed, f"kill-{number}")
+    with _sinks(killed, rng, place, away_seconds):
+        for number, point in enumerate(points, 1):
+            print(f"  kill {number} of {kills}, in micro-batch {point}", flush=True)
+            if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
+                break
+            came.append(point)
+            if going_back:
+                go_back(killed, f"kill-{number}")
     paused = pause(killed, place) if pausing else []
     if not pausing:
         run_to_end(killed)
     place.bring_back(killed)
     accounts = [f"{run.name}: {line}" for run in (calm, killed) for line in account(run)]
     return Verdict(came, [*paused, *compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
+
+
+def _sinks(job: Path, rng: random.Random, place: Place, away_seconds: float) -> contextlib.AbstractContextManager[None]:
+    if not away_seconds:
+        return contextlib.nullcontext()
+    file = job / "pipeline.toml"
+    file.write_text(without_patience(file.read_text(encoding="utf-8")), encoding="utf-8")
+    # At the very start, a sink that is away counts as a mistake.
+    return going_away(job, lambda: place.has_begun(job, 1), rng, away_seconds)
 
 
 def calm_run(folder: Path, seed: int, files: int, source: Source = from_files) -> Path:
@@ -340,7 +352,8 @@ def compare(wanted: Output, got: Output) -> list[str]:
 
 def unfinished(folder: Path) -> list[str]:
     """What should not be left lying about."""
-    patterns = ("*/_staging*", "state/*/outbox/*/*.side*", "state/*/reinject/*/*.json")
+    patterns = ("*/_staging*", "state/*/outbox/*/*.side*", "state/*/results-outbox/*/*.arrow")
+    patterns += ("state/*/reinject/*/*.json",)
     left = [path for pattern in patterns for path in folder.glob(pattern)]
     return [f"{path.relative_to(folder)} is left" for path in left]
 
@@ -356,7 +369,10 @@ def main() -> int:
     parser.add_argument(
         "--savepoints", action="store_true", help="after each kill, go back to a savepoint of what is left"
     )
+    parser.add_argument("--away", type=float, default=0, help="sinks of results are away for so many seconds at most")
     given = parser.parse_args()
+    if given.away and given.store != "folder":
+        parser.error("sinks go away with --store folder")
     if given.source == "kafka" and given.store != "folder":
         parser.error("rows from Kafka go with --store folder")
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
@@ -364,8 +380,8 @@ def main() -> int:
     brought = from_kafka() if given.source == "kafka" else contextlib.nullcontext(from_files)
     with tempfile.TemporaryDirectory() as folder, brought as source, opened(given.store) as there:
         verdict = torture(
-            Path(folder), given.kills, seed, given.files, source, place=there, pausing=given.pause,
-            going_back=given.savepoints,
+            Path(folder), given.kills, seed, given.files, source,
+            place=there, pausing=given.pause, going_back=given.savepoints, away_seconds=given.away,
         )  # fmt: skip
     print(f"killed at batches {verdict.killed}")
     print("\n".join(verdict.differences) or "the output is that of the undisturbed run, every row is there once")
