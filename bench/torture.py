@@ -275,7 +275,7 @@ def torture(
     killed = make_job(folder / "killed", seed, files, source, place)
     points = sorted(rng.randrange(files - 3 if away_seconds else files) for _ in range(kills))
     came = []
-    with _sinks(killed, rng, place, away_seconds):
+    with _sinks(killed, rng, away_seconds):
         for number, point in enumerate(points, 1):
             print(f"  kill {number} of {kills}, in micro-batch {point}", flush=True)
             if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
@@ -291,13 +291,12 @@ def torture(
     return Verdict(came, [*paused, *compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
 
 
-def _sinks(job: Path, rng: random.Random, place: Place, away_seconds: float) -> contextlib.AbstractContextManager[None]:
+def _sinks(job: Path, rng: random.Random, away_seconds: float) -> contextlib.AbstractContextManager[None]:
     if not away_seconds:
         return contextlib.nullcontext()
     file = job / "pipeline.toml"
     file.write_text(without_patience(file.read_text(encoding="utf-8")), encoding="utf-8")
-    # At the very start, a sink that is away counts as a mistake.
-    return going_away(job, lambda: place.has_begun(job, 1), rng, away_seconds)
+    return going_away(job, rng, away_seconds)
 
 
 def calm_run(folder: Path, seed: int, files: int, source: Source = from_files) -> Path:
@@ -352,8 +351,8 @@ def compare(wanted: Output, got: Output) -> list[str]:
 
 def unfinished(folder: Path) -> list[str]:
     """What should not be left lying about."""
-    patterns = ("*/_staging*", "state/*/outbox/*/*.side*", "state/*/results-outbox/*/*.arrow")
-    patterns += ("state/*/reinject/*/*.json",)
+    outboxes = ("state/*/outbox/*/*.side*", "state/*/results-outbox/*/*.arrow")
+    patterns = ("*/_staging*", *outboxes, "state/*/reinject/*/*.json")
     left = [path for pattern in patterns for path in folder.glob(pattern)]
     return [f"{path.relative_to(folder)} is left" for path in left]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 SINKS = ("results", "every")
@@ -20,7 +21,7 @@ def without_patience(toml: str) -> str:
 
 
 @contextlib.contextmanager
-def going_away(folder: Path, has_begun: Callable[[], bool], rng: random.Random, seconds: float) -> Iterator[None]:
+def going_away(folder: Path, rng: random.Random, seconds: float) -> Iterator[None]:
     """Each sink is away for up to `seconds`, again and again, once the pipeline has begun.
 
     The folder is a link, which is replaced at once by a link to a file and back: there is no moment between.
@@ -33,7 +34,7 @@ def going_away(folder: Path, has_begun: Callable[[], bool], rng: random.Random, 
 
     def come_and_go(sink: str, pauses: random.Random) -> None:
         while not done.wait(0.1):
-            if has_begun():
+            if _is_under_way(folder):
                 _point(folder / sink, "in-the-way")
                 done.wait(pauses.uniform(0, seconds))
                 _point(folder / sink, f"{sink}.there")
@@ -48,6 +49,14 @@ def going_away(folder: Path, has_begun: Callable[[], bool], rng: random.Random, 
         done.set()
         for thread in threads:
             thread.join()
+
+
+def _is_under_way(folder: Path) -> bool:
+    """Whether each transform has committed a batch: before that, a sink that is away counts as a mistake."""
+    with contextlib.suppress(OSError, ValueError):
+        transforms = json.loads((folder / "state" / "status.json").read_bytes())["transforms"]
+        return len(transforms) == len(SINKS) and all(each["batch_id"] >= 1 for each in transforms.values())
+    return False
 
 
 def _point(link: Path, target: str) -> None:
