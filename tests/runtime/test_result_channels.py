@@ -122,6 +122,16 @@ def test_a_batch_that_was_delivered_but_never_committed_comes_again(make: Make) 
     assert (sink.taken, last.handed_over(0)) == ([(0, 3)], 3)
 
 
+def test_a_query_that_is_restarted_repeats_a_batch_without_effect(make: Make) -> None:
+    channel = make(sink := Taking(failures=2))
+    sink.gate.set()
+    channel.write(batch(0))
+    channel.write(batch(0))  # it waits, or is delivered by now
+    assert channel.caught_up(10)
+    channel.write(batch(0))
+    assert (sink.taken, channel.handed_over(0)) == ([(0, 2)], 2)
+
+
 def test_when_there_is_no_room_the_query_ends_and_says_how_much_waits(make: Make) -> None:
     size = keep(batch(0)).size
     channel = make(Taking(failures=10**6), max_bytes=2 * size)

@@ -110,10 +110,9 @@ class OutboxChannel(abc.ABC, Generic[P]):
                 if pending is None:
                     continue
                 self._deliver(pending)
+                self._note_success(batch_id)
             except Exception as failed:  # noqa: BLE001  # whatever a sink raises, the rows stay and are tried again
                 self._note_failure(failed)
-            else:
-                self._note_success(batch_id)
 
     def _read(self, batch_id: int) -> P | None:
         """The rows of a batch; None if they cannot be read and were set aside."""

@@ -49,11 +49,12 @@ class ResultChannel(OutboxChannel[WaitingResults]):
         self._max_bytes = max_bytes if sink.can_wait else 0
         self._backlog, self._waited = Backlog(), Backlog()
         """What waits now, and what has waited since the sink went away."""
-        self._lost, self._ending_since = 0, 0.0
+        self._lost, self._ending_since, self._settled = 0, 0.0, -1
+        """`_settled`: the last batch that was delivered from the outbox."""
         self._fatal: Exception | None = None
 
     def _take_over(self) -> None:
-        self._lost = self._outbox.lost()
+        self._lost, self._settled = self._outbox.lost(), self._outbox.settled_until()
         self._backlog, self._waited = Backlog.of(self._outbox.files()), Backlog.of(self._outbox.files())
         if self._backlog:
             left = self._backlog.described()
@@ -76,7 +77,7 @@ class ResultChannel(OutboxChannel[WaitingResults]):
         SinkError if the sink fails for a reason that will not pass, or if too much waits.
         """
         self.check()
-        if not self._backlog and self._is_written(batch):
+        if self._has(batch) or (not self._backlog and self._is_written(batch)):
             return
         if not self._is_put_aside(batch):
             self.sink.write(batch)
@@ -104,11 +105,13 @@ class ResultChannel(OutboxChannel[WaitingResults]):
             return not self._backlog
 
     def hand_over(self, pending: WaitingResults) -> None:
+        self._outbox.put(pending)
         with self._changed:
             self._backlog.add(pending.batch_id, pending)
             self._waited.add(pending.batch_id, pending)
+            self._pending[pending.batch_id] = pending.rows
             self._ending_since, self._hurried = 0.0, False
-        super().hand_over(pending)
+            self._changed.notify_all()
 
     def handed_over(self, batch_id: int) -> int | None:  # only the last batch asks
         with self._changed:
@@ -123,6 +126,11 @@ class ResultChannel(OutboxChannel[WaitingResults]):
         """For status and metrics."""
         with self._changed:
             return {"up": not self._failed_in_a_row, "error": self._error, **self._backlog.as_dict()}
+
+    def _has(self, batch: SinkBatch) -> bool:
+        """Whether the batch has been here in this run: a query that is restarted repeats a batch, with equal rows."""
+        with self._changed:
+            return batch.batch_id in self._pending or batch.batch_id <= self._settled
 
     def _is_written(self, batch: SinkBatch) -> bool:
         """Write a batch. False if it may wait, because the sink is away."""
@@ -210,6 +218,7 @@ class ResultChannel(OutboxChannel[WaitingResults]):
         super()._note_success(batch_id)
         with self._changed:
             self._backlog.remove(batch_id)
+            self._settled = max(self._settled, batch_id)
             caught_up, waited = not self._backlog, self._waited.described()
             if caught_up:
                 self._waited = Backlog()
