@@ -18,7 +18,7 @@ from typing import Any
 from windowpane.checkpoint.generations import WORK, is_spark_folder
 from windowpane.checkpoint.job_folders import JobFolder, job_folders
 from windowpane.checkpoint.offset_log import OffsetLog
-from windowpane.checkpoint.outbox import COUNT_FILE
+from windowpane.checkpoint.outbox_files import COUNT_FILE
 from windowpane.checkpoint.overflow_folder import NAME as OVERFLOW
 from windowpane.checkpoint.records import encoded, read_object
 from windowpane.checkpoint.savepoints import Moment, Savepoint, Savepoints, digest_of, folder_for

@@ -25,6 +25,7 @@ from windowpane.checkpoint.plan_record import (
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.checkpoint.result_outbox import ResultOutbox
+from windowpane.checkpoint.savepoint_taking import RUNS_FILE
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.table_versions import TableVersions
 from windowpane.checkpoint.unreadable_files import UnreadableFiles
@@ -85,6 +86,11 @@ class Checkpoint:
     @property
     def overflow(self) -> OverflowFolder:
         return OverflowFolder(self.store)
+
+    def runs(self) -> list[str]:
+        """The identities under which batches were written: those before going back to a savepoint, and the present."""
+        earlier = read_object(self.store, RUNS_FILE, {"runs": list}) or {"runs": []}
+        return [*map(str, earlier["runs"]), self.log.run_id()]
 
     def outbox(self, sink: str) -> Outbox:
         """Undelivered side rows of a sink."""

@@ -70,7 +70,7 @@ def build_result_output(
     def channel(sink: Sink) -> ResultChannel:
         pauses = (config.sinks[sink.name].retry if sink.name in config.sinks else Retry()).pauses
         outbox = checkpoint.result_outbox(sink.name)
-        files = ResultFiles(spark, plan.transform, outbox, lock, access)
+        files = ResultFiles(spark, plan.transform, outbox, lock, access, checkpoint.runs)
         return ResultChannel(
             RetryingSink(sink, stopping, pauses, config.redact), outbox, keep=files.keep, build=files.batch,
             max_bytes=config.options.max_result_backlog_bytes, stopping=stopping, pauses=pauses, redact=config.redact,

@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -42,6 +42,8 @@ class ResultFiles:
     outbox: ResultOutbox
     lock: RunLock
     access: Access
+    runs: Callable[[], Sequence[str]]
+    """The identities under which this checkpoint has written, the present one last."""
 
     def keep(self, batch: SinkBatch) -> WaitingResults:
         """The rows of a batch, in this process or in files that executors have written."""
@@ -65,9 +67,14 @@ class ResultFiles:
         return SinkBatch(
             waiting.batch_id, read or partial(self.spark.createDataFrame, waiting.table, columns),
             transform=self.transform, table=None if read else waiting.table, identified=waiting.identified,
-            rows=waiting.rows, run=waiting.run, was_unnamed=waiting.was_unnamed, large=read is not None,
+            rows=waiting.rows, run=self._run(waiting), was_unnamed=waiting.was_unnamed, large=read is not None,
             fence=self.lock.fence, check_lease=self.lock.check,
         )  # fmt: skip
+
+    def _run(self, waiting: WaitingResults) -> str:
+        """A checkpoint that was made from a savepoint of another one delivers what waits as its own."""
+        runs = self.runs()
+        return waiting.run if waiting.run in runs else runs[-1]
 
     def _read(self, waiting: WaitingResults, columns: StructType) -> DataFrame:
         folder = self.outbox.parts_folder()
