@@ -15,6 +15,9 @@ LATE = " WATERMARK (LAG 100 MILLISECONDS)"
 WINDOW = " WINDOW TUMBLING (SIZE 10 MILLISECONDS)"
 NEAR = "b.ts BETWEEN a.ts - 3 AND a.ts + 6"
 THEN = "d.ts BETWEEN b.ts - 2 AND b.ts + 4"
+HOPS = f" WINDOW HOPPING (SIZE 10 MILLISECONDS, SLIDE 4 MILLISECONDS){LATE}"
+MARKS = [(1, "one"), (1, "uno"), (2, "two"), (None, "none")]
+"""The static table `marks`: id, title."""
 QUERIES = {
     "window": f"SELECT v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k AND x > v{WINDOW}{LATE}",
     "left": f"SELECT v, w, x FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN d ON d.k = a.k AND x > v{WINDOW}{LATE}",
@@ -33,6 +36,11 @@ QUERIES = {
     "two results": "SELECT n AS v, m AS w, p.window_start AS x FROM (SELECT k, count(*) AS n, window_start, window_end "
     f"FROM a GROUP BY k, tumblingwindow('ms', 10){LATE}) AS p JOIN (SELECT k, max(w) AS m, window_start, "
     f"window_end FROM b GROUP BY k, tumblingwindow('ms', 10){LATE}) AS q ON p.k = q.k AND "
+    "p.window_start = q.window_start AND p.window_end = q.window_end",
+    "two tables": f"SELECT v, m.title, n.title AS other FROM a JOIN b ON a.k = b.k LEFT JOIN marks AS m ON m.id = b.w "
+    f"JOIN marks AS n ON n.id = a.v{WINDOW}{LATE}",
+    "overlapping": f"SELECT v, w, x FROM (SELECT a.k, v, w, window_start, window_end FROM a JOIN b ON a.k = b.k{HOPS}) "
+    f"AS p JOIN (SELECT k, x, window_start, window_end FROM d{HOPS}) AS q ON p.k = q.k AND "
     "p.window_start = q.window_start AND p.window_end = q.window_end",
     "four": f"SELECT a.v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k JOIN a AS e ON e.ts = a.ts AND e.k = a.k"
     f"{WINDOW}{LATE}",
@@ -87,6 +95,23 @@ def _four(a: list[Row], b: list[Row], d: list[Row]) -> Results:
     joined = pairs(pairs(a, b, within), d, lambda pair, row: within(pair[0], row))
     found = pairs(joined, a, lambda three, row: same(three[0][0], row) and three[0][0][0] == row[0])
     return values([three for three, _ in found])
+
+
+def _two_tables(a: list[Row], b: list[Row], _: list[Row]) -> Results:
+    marked = [(row, title) for row in a for mark, title in MARKS if mark is not None and mark == row[2]]
+    others = [(row, [title for mark, title in MARKS if mark is not None and mark == row[2]] or [None]) for row in b]
+    found = pairs(marked, others, lambda one, other: within(one[0], other[0]))
+    return [(one[0][2], title, one[1]) for one, other in found for title in other[1]]
+
+
+def _starts(row: Row) -> set[int]:
+    """Of windows of 10 ms every 4 ms."""
+    return {start for start in range(row[0] - 9, row[0] + 1) if start % 4 == 0}
+
+
+def _overlapping(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    triples = [(x, y, z) for x in a for y in b for z in d if same(x, y) and same(x, z)]
+    return [(x[2], y[2], z[2]) for x, y, z in triples for _ in _starts(x) & _starts(y) & _starts(z)]
 
 
 def _other_keys(a: list[Row], b: list[Row], d: list[Row]) -> Results:
@@ -176,6 +201,8 @@ _BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
     "window": _windows,
     "left": lambda a, b, d: _windows(a, b, d, outer=True),
     "four": _four,
+    "two tables": _two_tables,
+    "overlapping": _overlapping,
     "other keys": _other_keys,
     "interval": lambda a, b, d: values(_in_time(a, b, d)),
     "by the first": _by_the_first,

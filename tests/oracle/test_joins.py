@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.joined import WHERES, IntervalOracle, JoinOracle, JoinQuery
-from tests.oracle.many_joins import QUERIES, Rows, brute
+from tests.oracle.many_joins import MARKS, QUERIES, Rows, brute
 from tests.search import search
 from tests.spark.staged import Layout, rescale, staged
 from windowpane.testing import Harness
@@ -191,7 +191,14 @@ def test_joins_of_joins_and_of_results(
     """Three streams, a stream with itself, and results of windows: restored, over shards, and with other numbers of
     them. No row is late, so what comes out in the end depends on nothing else.
     """
-    sql, settings = QUERIES[name], {**SETTINGS, "streams": THREE}
+    marks = {
+        "schema": "id BIGINT, title STRING",
+        "rows": [dict(zip(("id", "title"), row, strict=True)) for row in MARKS],
+    }
+    sql, settings = (
+        QUERIES[name],
+        {**SETTINGS, "streams": THREE, "tables": {"marks": marks} if "marks" in QUERIES[name] else {}},
+    )
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, small)
         harness = Harness(sql, **settings) if layout is None else staged(layout, sql, **settings)  # type: ignore[arg-type]

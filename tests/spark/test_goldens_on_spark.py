@@ -110,12 +110,13 @@ def test_several_rows_of_one(spark: SparkSession, name: str) -> None:
         "chains/having_where_and_errors",
         "chains/own_event_time",
         "chains/limit_below",
-        "interval_joins/left",
+        "interval_joins/static_table_behind",
         "interval_joins/semi",
         "interval_joins/window_around",
-        "stream_joins/static_table_in_a_side",
+        "stream_joins/comma",
         "stream_joins/three_streams",
         "interval_joins/with_results",
+        "results/windows_named_for_over",
     ],
 )
 def test_queries_over_queries(spark: SparkSession, name: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from windowpane.sql.binding.table_queries import reads_table
-from windowpane.sql.schema import Catalog, lookup
+from windowpane.sql.binding.from_sources import FromSources, conjuncts
+from windowpane.sql.schema import Catalog
 from windowpane.sql.syntax.source import SourceText
-from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
+from windowpane.sql.syntax.statement import SelectStmt
 
 
 def with_comma_joins(stmt: SelectStmt, catalog: Catalog) -> SelectStmt:
@@ -27,10 +27,10 @@ def with_comma_joins(stmt: SelectStmt, catalog: Catalog) -> SelectStmt:
         return stmt
     outer = [number for number, join in enumerate(stmt.joins) if join.args.get("side") in ("RIGHT", "FULL")]
     movable = {number for number in listed if number > max(outer, default=-1)}
-    sources = _Sources(stmt, catalog)
+    sources = FromSources(stmt, catalog)
     conditions: dict[int, list[exp.Expr]] = {number: [] for number in listed}
     kept = []
-    for part in _conjuncts(stmt.where):
+    for part in conjuncts(stmt.where):
         owners = sources.owners(part)
         last = max(owners, default=0) - 1
         if len(owners) > 1 and last in movable:
@@ -54,67 +54,7 @@ def _is_listed(source: SourceText, join: exp.Join) -> bool:
     return bool(before) and before[-1].token_type == TokenType.COMMA
 
 
-def _conjuncts(where: exp.Expr | None) -> list[exp.Expr]:
-    if where is None:
-        return []
-    whole = where.unnest()
-    return list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
-
-
-def _joined(join: exp.Join, conditions: list[exp.Expr], sources: _Sources) -> exp.Join:
+def _joined(join: exp.Join, conditions: list[exp.Expr], sources: FromSources) -> exp.Join:
     if conditions:
         return exp.Join(this=join.this, on=exp.and_(*conditions, copy=False))
     return join if sources.is_static(join.this) else exp.Join(this=join.this)
-
-
-@dataclass(frozen=True)
-class _Sources:
-    """What FROM names, in order."""
-
-    stmt: SelectStmt
-    catalog: Catalog
-
-    @property
-    def tables(self) -> list[exp.Expr]:
-        return [self.stmt.from_, *(join.this for join in self.stmt.joins)]
-
-    def is_static(self, table: exp.Expr) -> bool:
-        query = self.stmt.queries.get(table.name.lower())
-        if query is not None:
-            return reads_table(query, self.catalog)
-        return lookup(table.name, self.catalog.tables) is not None
-
-    def owners(self, condition: exp.Expr) -> set[int]:
-        """The places of the tables whose columns a condition has; none if a column's table is not certain."""
-        found = [self._owner(column) for column in condition.find_all(exp.Column)]
-        return {place for place in found if place is not None} if None not in found else set()
-
-    def _owner(self, column: exp.Column) -> int | None:
-        tables = self.tables
-        if column.table:
-            aliases = [(table.alias or table.name).lower() for table in tables]
-            if aliases.count(column.table.lower()) == 1:
-                return aliases.index(column.table.lower())
-        name = (column.parts[0].name if column.table else column.name).lower()
-        known = [self._columns(table) for table in tables]
-        places = [place for place, names in enumerate(known) if names is None or name in names]
-        return places[0] if len(places) == 1 and not self.stmt.laterals else None
-
-    def _columns(self, table: exp.Expr) -> set[str] | None:
-        """The names of a table's columns in lower case; None if they are unknown."""
-        query = self.stmt.queries.get(table.name.lower())
-        if query is not None:
-            return _selected(query)
-        for known in (self.catalog.tables, self.catalog.streams):
-            found = lookup(table.name, known)
-            if found is not None:
-                columns = known[found]
-                return None if columns is None else {column.name.lower() for column in columns}
-        return None
-
-
-def _selected(query: Statement) -> set[str] | None:
-    first = query.branches[0] if isinstance(query, UnionStmt) else query
-    if any(item.is_star or not item.alias_or_name for item in first.projections):
-        return None
-    return {item.alias_or_name.lower() for item in first.projections}

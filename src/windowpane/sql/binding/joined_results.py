@@ -30,7 +30,8 @@ def joined_as_results(stmt: SelectStmt, join: exp.Join, bound: BoundRelation) ->
     spec = stmt.window.spec if stmt.window else None
     if isinstance(spec, AlignedSpec) and spec.overlapping():
         message = f"three streams cannot be joined within {spec.kind} windows: their windows overlap"
-        hint = "use TUMBLING, or join two of them in a subquery with a window of its own"
+        hint = "use TUMBLING; or join two of them in a subquery, and that with the rows of a window of the third one: "
+        hint += "ON p.k = q.k AND p.window_start = q.window_start AND p.window_end = q.window_end"
         raise stmt.source.error("UNSUPPORTED_JOIN", message, hint, at=join)
     query, sources = _query(stmt, bound)
     columns = tuple(Column(output.name, output.expr.type or "") for output in query.outputs)

@@ -21,6 +21,7 @@ from windowpane.sql.binding.scope import Scope, Source, name_node, needs_quotes
 from windowpane.sql.binding.semi_joins import with_semi_joins
 from windowpane.sql.binding.stream_join import bind_stream_join
 from windowpane.sql.binding.structure import check_structure
+from windowpane.sql.binding.table_places import in_order_of_from, tables_of_streams
 from windowpane.sql.binding.table_queries import bind_table_query, reads_table
 from windowpane.sql.binding.union import MergedQuery, bind_union
 from windowpane.sql.binding.window_groups import has_groups
@@ -82,15 +83,25 @@ class RelationBinder:
             found = self._with_groups(stmt, base, base.relation.query)
             if found is not None:
                 return found
-        for join in stmt.joins:
+        tables = tables_of_streams(stmt, self.catalog)
+        moved = [join for joins in tables.values() for join in joins]
+        base = self._with_tables(stmt, base, tables.get(0, ()))
+        for place, join in enumerate(stmt.joins, 1):
             if isinstance(join.this, (exp.Unnest, exp.Lateral)):
                 base = self._generated(stmt.source, read_join(stmt.source, join), base)
-            else:
-                base = self._joined(stmt, join, base)
+            elif all(join is not each for each in moved):
+                base = self._joined(stmt, join, base, tables.get(place, ()))
+        if moved:
+            base = in_order_of_from(stmt, self.catalog, base)
         for lateral in stmt.laterals:
             base = self._generated(stmt.source, read_view(stmt.source, lateral), base)
         selected = read_selected(stmt.source, stmt.projections)
         return base if selected is None else self._generated(stmt.source, selected, base, selected=True)
+
+    def _with_tables(self, stmt: SelectStmt, base: BoundRelation, joins: Sequence[exp.Join]) -> BoundRelation:
+        for join in joins:
+            base = self._joined(stmt, join, base)
+        return base
 
     def _with_groups(self, stmt: SelectStmt, base: BoundRelation, results: BoundQuery) -> BoundRelation | None:
         """Results joined with groups of the same window; None for another join."""
@@ -201,10 +212,14 @@ class RelationBinder:
             return _leaf(stmt.source, _results(self._query(query), _alias(join.this)))
         return _renamed(stmt.source, _alias(join.this), self.merged(query))
 
-    def _joined(self, stmt: SelectStmt, join: exp.Join, base: BoundRelation) -> BoundRelation:
+    def _joined(
+        self, stmt: SelectStmt, join: exp.Join, base: BoundRelation, tables: Sequence[exp.Join] = ()
+    ) -> BoundRelation:
+        """`tables`: joins with static tables that belong to the stream of this join."""
         source, scope, relation = stmt.source, base.scope, base.relation
         other = self._other_stream(stmt, join)
         if other is not None:
+            other = self._with_tables(stmt, other, tables)
             sides = [joined_as_results(stmt, join, each) for each in (base, other)]
             return bind_stream_join(source, join, sides[0], sides[1])
         taken = [known.alias for known in (*scope.sources, *base.leaves)]
@@ -215,8 +230,8 @@ class RelationBinder:
         if relation.query is not None:
             raise source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
         if relation.stream_join is not None:
-            message = "a join of streams cannot be joined with a static table"
-            hint = "join the table to its stream first: FROM a JOIN table ON … JOIN b ON …, or in a subquery"
+            message = "the static table is compared with several streams, or with one that joined rows may lack"
+            hint = "compare it with one stream, or join it to that stream: JOIN (SELECT … FROM b JOIN t ON …) AS b ON …"
             raise source.error("UNSUPPORTED_JOIN", message, hint, at=join)
         using = _using(source, join, scope.sources, table)
         names = {column.name.lower() for column in relation.columns}

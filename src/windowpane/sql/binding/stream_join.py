@@ -150,9 +150,11 @@ class _Binder:
     right: _Side
 
     def bind(self, left: BoundRelation, right: BoundRelation) -> BoundRelation:
-        if self.right.alias.lower() in [each.alias.lower() for each in self.left.sources]:
-            hint = f"give it an alias: JOIN {self.right.stream.name} AS t"
-            raise self._error("DUPLICATE_ALIAS", f"`{self.right.alias}` is the name of two sources", hint)
+        taken_by = {each.alias.lower() for each in self.left.sources}
+        for each in self.right.sources:
+            if each.alias.lower() in taken_by:
+                hint = f"give it an alias: JOIN {self.right.stream.name} AS t"
+                raise self._error("DUPLICATE_ALIAS", f"`{each.alias}` is the name of two sources", hint)
         kind, using = self._kind(), self._using()
         shared = {name.lower() for name in using}
         first, own_left = self.left.named(set(), set())
