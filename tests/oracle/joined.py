@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Joined = tuple[object, ...]
+OUTCOMES = ("aggregated", "filtered", "late", "unmatched", "duplicate")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class JoinQuery:
     """`k` groups by the key of the left side, `all` counts all joined rows of a window."""
     listed: bool = False
     """Inner: FROM a, b, with all conditions in WHERE."""
+    dedupe: tuple[str, ...] = ()
+    """Columns of dedupe.key; copies are never too far apart to be found. Streams that lack one are not compared."""
+
+    def transform(self) -> dict[str, object]:
+        return {"dedupe": {"key": list(self.dedupe), "within": "1s"}} if self.dedupe else {}
 
     def sql(self) -> str:
         words = {"inner": "JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
@@ -83,14 +89,28 @@ class JoinOracle:
         self.maxima: dict[str, int] = {}
         self.watermark: int | None = None
         self.closed: set[int] = set()
+        self.seen: set[tuple[object, ...]] = set()
+
+    def _is_copy(self, row: Row) -> bool:
+        """Whether an earlier row of the same stream has the same key."""
+        values = {"k": row.key, {"a": "v", "b": "w"}[row.side]: row.value}
+        if not self.query.dedupe or not values.keys() >= set(self.query.dedupe):
+            return False
+        key = (row.side, *(values[name] for name in self.query.dedupe))
+        known = key in self.seen
+        self.seen.add(key)
+        return known
 
     def push(self, side: str, rows: list[tuple[int, str | None, int | None]]) -> tuple[list[Joined], dict[str, int]]:
-        counts = dict.fromkeys(("aggregated", "filtered", "late", "unmatched"), 0)
+        counts = dict.fromkeys(OUTCOMES, 0)
         for ts, key, value in rows:
             self.maxima[side] = max(ts, self.maxima.get(side, ts))
             row = Row(side, ts, key, value)
             if self._filters(row):
                 counts["filtered"] += 1
+                continue
+            if self._is_copy(row):
+                counts["duplicate"] += 1
                 continue
             row.windows = {start for start in self._starts(ts) if not self._is_closed(start)}
             if row.windows:
@@ -102,7 +122,7 @@ class JoinOracle:
         return self._close([start for start in self._open() if self._is_closed(start)], counts), counts
 
     def end(self) -> tuple[list[Joined], dict[str, int]]:
-        counts = dict.fromkeys(("aggregated", "filtered", "late", "unmatched"), 0)
+        counts = dict.fromkeys(OUTCOMES, 0)
         return self._close(self._open(), counts), counts
 
     def _filters(self, row: Row) -> bool:
@@ -195,7 +215,7 @@ class IntervalOracle(JoinOracle):
     """The same for joins without a window. A row at or behind the watermark is late."""
 
     def push(self, side: str, rows: list[tuple[int, str | None, int | None]]) -> tuple[list[Joined], dict[str, int]]:
-        counts = dict.fromkeys(("aggregated", "filtered", "late", "unmatched"), 0)
+        counts = dict.fromkeys(OUTCOMES, 0)
         fresh = []
         for ts, key, value in rows:
             self.maxima[side] = max(ts, self.maxima.get(side, ts))
@@ -204,6 +224,8 @@ class IntervalOracle(JoinOracle):
                 counts["filtered"] += 1
             elif self.watermark is not None and ts <= self.watermark:
                 counts["late"] += 1
+            elif self._is_copy(row):
+                counts["duplicate"] += 1
             else:
                 fresh.append(row)
         pairs = self._pairs(fresh)
@@ -213,7 +235,7 @@ class IntervalOracle(JoinOracle):
         return self._results(pairs + self._expired(counts, self.watermark)), counts
 
     def end(self) -> tuple[list[Joined], dict[str, int]]:
-        counts = dict.fromkeys(("aggregated", "filtered", "late", "unmatched"), 0)
+        counts = dict.fromkeys(OUTCOMES, 0)
         return self._results(self._expired(counts, 10**18)), counts
 
     def _pairs(self, fresh: list[Row]) -> list[Pair]:

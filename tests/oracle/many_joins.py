@@ -99,9 +99,10 @@ def _four(a: list[Row], b: list[Row], d: list[Row]) -> Results:
 
 def _two_tables(a: list[Row], b: list[Row], _: list[Row]) -> Results:
     marked = [(row, title) for row in a for mark, title in MARKS if mark is not None and mark == row[2]]
-    others = [(row, [title for mark, title in MARKS if mark is not None and mark == row[2]] or [None]) for row in b]
+    titles = {row: [title for mark, title in MARKS if mark is not None and mark == row[2]] for row in b}
+    others = [(row, titles[row] or ["NULL"]) for row in b]
     found = pairs(marked, others, lambda one, other: within(one[0], other[0]))
-    return [(one[0][2], title, one[1]) for one, other in found for title in other[1]]
+    return [(one[0][2], None if title == "NULL" else title, one[1]) for one, other in found for title in other[1]]
 
 
 def _starts(row: Row) -> set[int]:

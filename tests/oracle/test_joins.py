@@ -28,6 +28,9 @@ SETTINGS = {
 }
 
 
+DEDUPES: list[tuple[str, ...]] = [(), (), ("v",), ("k",), ("k", "w")]
+
+
 @st.composite
 def queries(draw: st.DrawFn) -> JoinQuery:
     kind = draw(st.sampled_from(["inner", "left", "right", "full", "semi", "anti"]))
@@ -41,6 +44,7 @@ def queries(draw: st.DrawFn) -> JoinQuery:
         where=draw(st.sampled_from([None, None, "v > 1"] if one_sided else [None, *WHERES])),
         grouped=draw(st.sampled_from([None, "k", "all"])),
         listed=kind == "inner" and draw(st.booleans()),
+        dedupe=draw(st.sampled_from(DEDUPES)),
     )
 
 
@@ -56,6 +60,7 @@ def interval_queries(draw: st.DrawFn) -> JoinQuery:
         where=draw(st.sampled_from(wheres)),
         interval=interval,
         listed=kind == "inner" and draw(st.booleans()),
+        dedupe=draw(st.sampled_from(DEDUPES)),
     )
 
 
@@ -108,7 +113,7 @@ def test_joins(query: JoinQuery, given_pushes: list[Push], restores: int, small:
 
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, small)
-        check(query, given_pushes, Harness(query.sql(), **SETTINGS), restored)  # type: ignore[arg-type]
+        check(query, given_pushes, Harness(query.sql(), **SETTINGS, transform=query.transform()), restored)  # type: ignore[arg-type]
 
 
 @search(5)
@@ -128,7 +133,7 @@ def test_joins_over_shards(
 
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, small)
-        check(query, given_pushes, staged(layout, query.sql(), **SETTINGS), rescaled)
+        check(query, given_pushes, staged(layout, query.sql(), **SETTINGS, transform=query.transform()), rescaled)
 
 
 OVER_PAIRS = """SELECT window_start, k, count(*) AS n, sum(v) AS v FROM (

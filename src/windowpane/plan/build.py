@@ -259,7 +259,8 @@ class _Builder:
         if where is not None:
             node = logical.LogicalFilter(node, where)
         if transform.dedupe is not None:
-            node = logical.LogicalDedupe(node, dedupe_keys(self.context), transform.dedupe.within_us)
+            keys, sides = dedupe_keys(self.context)
+            node = logical.LogicalDedupe(node, keys, transform.dedupe.within_us, sides)
         return node
 
     def relation(self) -> PlanNode:

@@ -144,7 +144,8 @@ class _Lowering:
         node, dedupe = self.watermark(self.project(self.source(self.clauses.source))), self.clauses.dedupe
         if dedupe is None:
             return node
-        return physical.PhysicalDedupe(node, tuple(column_use(key) for key in dedupe.keys), dedupe.within_us)
+        keys = tuple(column_use(key) for key in dedupe.keys)
+        return physical.PhysicalDedupe(node, keys, dedupe.within_us, dedupe.sides)
 
     def watermark(self, child: PlanNode) -> PlanNode:
         timing, deadlines, ticks_for = self.timing, self._deadlines(), self._ticks_for()

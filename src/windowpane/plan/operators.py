@@ -110,11 +110,11 @@ class _Building:
             case ChainStage():
                 self.add_chain(stage)
             case DedupeStage():
-                by = [use.name for use in stage.compared]
-                dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys)
+                by = [*(use.name for use in stage.compared), *stage.routed_by]
+                dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys, of_right=stage.of_right)
                 self.last[stage.name] = self.append(stage, [dedupe], self.last[stage.inputs[0]])
             case JoinStage():
-                self.last[stage.name] = self.append(stage, [self.join(stage)], self.last[stage.inputs[0]])
+                self.last[stage.name] = self.add_join(stage)
             case WindowStage():
                 self.last[stage.name] = self.add_window(stage)
 
@@ -123,7 +123,7 @@ class _Building:
         intake, *gate = self.intake(stage)
         windows = self.windows_over(stage.name)
         layouts = [each.layout for each in self.stages.windows[:1]]
-        early = [each.join or each.dedupe for each in layouts if each.join or each.dedupe]
+        early = [each.dedupe or each.join for each in layouts if each.join or each.dedupe]
         first = (early or [layouts[0].window])[0] if layouts else Placement()
         source = self.append(stage, [intake], self.last[stage.inputs[0]], step=0)
         source = self.append(stage, gate, source, step=0 if self.feedback else 1, to=first)
@@ -228,6 +228,14 @@ class _Building:
         return self.append(
             stage, [*ordering, *operators[len(folding) :]], source, step=self.steps[source] + 1, to=layout.window
         )
+
+    def add_join(self, stage: JoinStage) -> str:
+        """Rows are joined behind dedupe, and go on to another shard if their copies are not where partners are."""
+        source = self.last[stage.inputs[0]]
+        layout = self.windows_over(stage.name)[0].layout
+        apart = layout.dedupe is not None
+        to = (layout.join or layout.window) if apart else None
+        return self.append(stage, [self.join(stage)], source, step=self.steps[source] + apart, to=to)
 
     def join(self, stage: JoinStage) -> WindowJoin | IntervalJoin:
         if stage.window is None:

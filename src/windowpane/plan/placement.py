@@ -52,7 +52,7 @@ class Layout:
         dedupe = () if self.dedupe is None else (f"{self.dedupe.describe()} to dedupe",)
         join = () if self.join is None else (f"{self.join.describe()} to join",)
         quota = ("groups by window to count them",) if self.quota else ()
-        return ", then ".join((*join, *dedupe, *quota, self.window.describe()))
+        return ", then ".join((*dedupe, *join, *quota, self.window.describe()))
 
 
 def place(window: WindowPlan | None, aggregation: Aggregation | None, dedupe: tuple[ColumnUse, ...]) -> Layout:
@@ -76,17 +76,25 @@ def place_together(window: WindowPlan | None, aggregation: Aggregation | None, d
     return Layout(_of_window(window, aggregation))
 
 
-def place_joined(join: StreamJoin, aggregation: Aggregation | None, *, local: bool) -> Layout:
-    """Rows are joined where their keys say. `local`: the groups of joined rows have all their rows there."""
-    by_key = _by_join_keys(join)
+def place_joined(
+    join: StreamJoin, aggregation: Aggregation | None, *, local: bool, dedupe: tuple[ColumnUse, ...] = ()
+) -> Layout:
+    """Rows are joined where their keys say. `local`: the groups of joined rows have all their rows there. `dedupe`: the
+    columns that rows are compared by, if copies do not agree in the keys of the join anyway.
+    """
+    by_key, early = _by_join_keys(join), _by(dedupe) if dedupe else None
     keys = aggregation.keys if aggregation else ()
     if local:
-        return Layout(by_key)
-    return Layout(_by(keys) if keys else Placement(why_one="there are no groups"), join=by_key)
+        return Layout(by_key, dedupe=early)
+    return Layout(_by(keys) if keys else Placement(why_one="there are no groups"), dedupe=early, join=by_key)
 
 
-def place_joined_together(join: StreamJoin, aggregation: Aggregation | None) -> Layout:
+def place_joined_together(
+    join: StreamJoin, aggregation: Aggregation | None, dedupe: tuple[ColumnUse, ...] = ()
+) -> Layout:
     """The layout of a join with one shuffle."""
+    if dedupe:
+        return Layout(Placement(why_one="dedupe compares rows of the whole stream"))
     return Layout(Placement(why_one="joined rows of all keys are grouped") if aggregation else _by_join_keys(join))
 
 

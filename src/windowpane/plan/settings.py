@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windowpane.config import REINJECT
-from windowpane.errors import nearest
+from windowpane.errors import PlanError, nearest
 from windowpane.outcomes import SideKind
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.timing import Timing
-from windowpane.sql.query import Expr, GroupKey, Relation
+from windowpane.sql.query import Expr, GroupKey, Relation, StreamJoin, UnionBranch
 
 
 def check_max_groups(context: PlanContext) -> None:
@@ -58,25 +60,65 @@ def check_reinjection(context: PlanContext) -> None:
     )  # fmt: skip
 
 
-def dedupe_keys(context: PlanContext) -> tuple[GroupKey, ...]:
-    """The columns of FROM that `dedupe.key` names."""
-    dedupe = context.transform.dedupe
-    return tuple(_dedupe_key(context, position, name) for position, name in enumerate(dedupe.key if dedupe else ()))
+def dedupe_keys(context: PlanContext) -> tuple[tuple[GroupKey, ...], tuple[tuple[str, ...], ...]]:
+    """The columns of FROM that `dedupe.key` names, and in a join of streams which of them each side has."""
+    dedupe, join = context.transform.dedupe, context.bound.relation.stream_join
+    names = dedupe.key if dedupe else ()
+    if join is not None and names:
+        return _dedupe_sides(context, join, names)
+    return tuple(_dedupe_key(context, position, name) for position, name in enumerate(names)), ()
 
 
 def _dedupe_key(context: PlanContext, position: int, name: str) -> GroupKey:
     known = context.bound.relation.columns
     column = find_column(known, name)
     if column is None and known:
-        hint = f"its columns: {nearest(name, [each.name for each in known])}"
-        raise context.error(
-            "DEDUPE_COLUMN_NOT_FOUND",
-            f"FROM has no column `{name}` for dedupe",
-            hint,
-            key=context.own_key("dedupe.key"),
-        )
+        raise _no_dedupe_column(context, f"FROM has no column `{name}` for dedupe", name)
     found = column.name if column else name
     return GroupKey(f"_d{position}", found, Expr(quote(found), column.type if column else None, (found,)))
+
+
+def _no_dedupe_column(context: PlanContext, message: str, name: str) -> PlanError:
+    known = [each.name for each in context.bound.relation.columns if not each.hidden]
+    hint = f"its columns: {nearest(name, known)}"
+    return context.error("DEDUPE_COLUMN_NOT_FOUND", message, hint, key=context.own_key("dedupe.key"))
+
+
+def _dedupe_sides(
+    context: PlanContext, join: StreamJoin, names: Sequence[str]
+) -> tuple[tuple[GroupKey, ...], tuple[tuple[str, ...], ...]]:
+    """Rows of each stream that has all columns of the key are compared with rows of that stream."""
+    keys, sides = list[GroupKey](), list[tuple[str, ...]]()
+    types = {column.name: column.type for column in context.bound.relation.columns}
+    shared = [each.name for each in context.bound.relation.columns
+              if not each.hidden and each.name not in (*join.left, *join.right)]  # fmt: skip
+    for branch, own in zip(context.bound.relation.branches, (join.left, join.right), strict=True):
+        found = [_column_of_side(branch, [*own, *shared], name) for name in names]
+        complete = [column for column in found if column is not None]
+        if len(complete) < len(names):
+            sides.append(())
+            continue
+        first = len(keys)
+        keys += [
+            GroupKey(
+                f"_d{first + position}", f"{branch.stream.alias}.{name}", Expr(quote(column), types[column], (column,))
+            )
+            for position, (name, column) in enumerate(zip(names, complete, strict=True))
+        ]
+        sides.append(tuple(key.name for key in keys[first:]))
+    if not keys:
+        listed = ", ".join(f"`{name}`" for name in names)
+        raise _no_dedupe_column(context, f"no stream of this join has {listed} for dedupe", names[0])
+    return tuple(keys), tuple(sides)
+
+
+def _column_of_side(branch: UnionBranch, own: Sequence[str], name: str) -> str | None:
+    """The name that a column of one side has in the query: its own, or a longer one if the other side has it too."""
+    for column, expr in branch.projection:
+        renamed = column.lower().endswith(f"__{name.lower()}") and expr.text.lower() == quote(name).lower()
+        if column in own and (column.lower() == name.lower() or renamed):
+            return column
+    return None
 
 
 def may_lack_partner(relation: Relation) -> bool:
@@ -91,7 +133,7 @@ def may_lack_partner(relation: Relation) -> bool:
 def dedupe_notes(context: PlanContext) -> tuple[str, ...]:
     """`dedupe` compares the rows that FROM makes, so a key without their columns keeps one row of each event."""
     made = [column.name for generator in context.bound.relation.generators for column in generator.columns]
-    keys = {key.label for key in dedupe_keys(context)}
+    keys = {key.label for key in dedupe_keys(context)[0]}
     if not made or not keys or not keys.isdisjoint(made):
         return ()
     return (

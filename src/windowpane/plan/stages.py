@@ -148,6 +148,10 @@ class DedupeStage(Stage):
     within_us: int
     slack_us: int
     """How far behind the watermark a row may be and still count."""
+    of_right: bool | None = None
+    """In a join of streams, the side whose rows are compared."""
+    routed_by: tuple[str, ...] = ()
+    """Columns in which copies agree too, and that decide on the shard."""
 
 
 @dataclass(frozen=True)

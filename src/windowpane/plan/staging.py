@@ -207,21 +207,14 @@ class _Staging:
         dedupe = found.below if isinstance(found.below, physical.PhysicalDedupe) else None
         compared = dedupe.keys if dedupe else ()
         project = self.rows(dedupe.child if dedupe else found.below, found.aliases(compared), found.keys)
-        if dedupe is not None:
-            self.stages.append(
-                DedupeStage(
-                    self.name("dedupe"),
-                    (self.name("time"),),
-                    keys=found.keys,
-                    compared=compared,
-                    within_us=dedupe.within_us,
-                    slack_us=found.slack_us,
-                )
-            )
         texts = {column.name: column.expr.text for column in project.columns}
-        below = self.name("dedupe" if dedupe else "time")
+        routed_by: tuple[str, ...] = ()
+        if found.join is not None and dedupe is not None:
+            compared = self.apart(found.join, dedupe, texts)
+            routed_by = () if compared else found.join.join.keys
+        below = self.dedupe(found, dedupe, routed_by) if dedupe is not None else self.name("time")
         if found.join is not None:
-            self.stages.append(self.join(found, found.join, project.columns))
+            self.stages.append(self.join(found, found.join, project.columns, below))
             texts |= {column.name: column.expr.text for column in found.join.computed}
             below = self.name("join")
         limited = found.aggregation is not None and found.aggregation.max_groups is not None
@@ -242,23 +235,52 @@ class _Staging:
         )
         return texts
 
+    def dedupe(self, found: _Windowed, node: physical.PhysicalDedupe, routed_by: tuple[str, ...]) -> str:
+        """A stage for each side whose rows are compared, or for all rows; returns the name of the last one."""
+        below = self.name("time")
+        for number, names in enumerate(node.sides or (None,)):
+            compared = node.keys if names is None else tuple(use for use in node.keys if use.name in names)
+            if compared:
+                stage = DedupeStage(
+                    self.name("dedupe_right" if names is not None and number else "dedupe"),
+                    (below,),
+                    keys=found.keys,
+                    compared=compared,
+                    within_us=node.within_us,
+                    slack_us=found.slack_us,
+                    of_right=None if names is None else bool(number),
+                    routed_by=routed_by,
+                )
+                self.stages.append(stage)
+                below = stage.name
+        return below
+
+    def apart(self, fields: JoinFields, node: physical.PhysicalDedupe, texts: dict[str, str]) -> tuple[ColumnUse, ...]:
+        """The columns by which copies have to be brought together; none if copies agree in the keys of the join."""
+        columns = {use.name: texts.get(use.column, "") for use in node.keys}
+        for number, names in enumerate(node.sides):
+            known = {columns[name] for name in names}
+            if names and any(pair[number].text not in known for pair in fields.join.equalities):
+                return node.keys
+        return ()
+
     def layout(self, found: _Windowed, compared: tuple[ColumnUse, ...], texts: dict[str, str]) -> Layout:
         if found.join is None:
             return place(found.window, found.aggregation, compared)
         join = found.join.join
         local = found.aggregation is None or grouped_by_keys(join, [texts[use.column] for use in found.groups])
-        return place_joined(join, found.aggregation, local=local)
+        return place_joined(join, found.aggregation, local=local, dedupe=compared)
 
     def together(self, found: _Windowed, compared: tuple[ColumnUse, ...]) -> Layout:
         if found.join is None:
             return place_together(found.window, found.aggregation, compared)
-        return place_joined_together(found.join.join, found.aggregation)
+        return place_joined_together(found.join.join, found.aggregation, compared)
 
-    def join(self, found: _Windowed, fields: JoinFields, columns: tuple[InputColumn, ...]) -> JoinStage:
+    def join(self, found: _Windowed, fields: JoinFields, columns: tuple[InputColumn, ...], below: str) -> JoinStage:
         plan = join_plan(fields, columns, found.aliases(()), self.session)
         return JoinStage(
             self.name("join"),
-            (self.name("time"),),
+            (below,),
             window=found.window,
             interval_us=fields.join.interval_us,
             plan=plan,

@@ -135,13 +135,18 @@ def check_stream_join(context: PlanContext) -> None:
 
 
 def _check_settings(context: PlanContext) -> None:
-    settings = {"dedupe": context.transform.dedupe, "limits.max_groups": context.transform.limits.max_groups}
-    for key, value in settings.items():
-        if value is not None:
-            raise context.error(
-                "UNSUPPORTED_JOIN", f"`{key}` is not supported in a query that joins streams",
-                "remove it, or apply it in a query of its own", key=context.own_key(key),
-            )  # fmt: skip
+    if context.transform.limits.max_groups is not None:
+        raise context.error(
+            "UNSUPPORTED_JOIN", "`limits.max_groups` is not supported in a query that joins streams",
+            "remove it, or limit the groups by WHERE or HAVING",
+            key=context.own_key("limits.max_groups"),
+        )  # fmt: skip
+    if context.transform.dedupe is not None and context.joins_results:
+        raise context.error(
+            "UNSUPPORTED_JOIN", "`dedupe` is not supported where streams are joined several times, or with results",
+            "remove it, or take out duplicates in a query of their own",
+            key=context.own_key("dedupe"),
+        )  # fmt: skip
 
 
 def key_columns(join: StreamJoin) -> tuple[InputColumn, ...]:

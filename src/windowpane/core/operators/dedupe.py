@@ -16,7 +16,7 @@ from windowpane.core.hashing import distinct, hash_rows
 from windowpane.core.operators.base import Holding, Operator, holdings_of
 from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, int64s, joined, plain, select
+from windowpane.core.rows import concat, flags, int64s, joined, plain, select
 from windowpane.core.run_content import Content
 from windowpane.core.side import Key
 from windowpane.core.state import StateEntries
@@ -35,8 +35,13 @@ class Dedupe(Operator):
     the watermark a row may still come (an open window takes it), so that its first copy is still remembered then.
     """
 
-    def __init__(self, by: Sequence[str], within_us: int, *, slack_us: int = 0, keys: Sequence[Key] = ()) -> None:
+    def __init__(
+        self, by: Sequence[str], within_us: int, *, slack_us: int = 0, keys: Sequence[Key] = (),
+        of_right: bool | None = None,
+    ) -> None:  # fmt: skip
+        """`of_right`: in a join of streams, the side whose rows are compared. The others pass."""
         super().__init__()
+        self._of_right = of_right
         self._by, self._within_us, self._slack_us, self._keys = tuple(by), within_us, slack_us, tuple(keys)
         self._width_us = pane_width_us(within_us // PANES_PER_HORIZON, within_us)
         self._seen = Panes(Content(joined, self._by, c.EVENT_TIME, self._is_needed))
@@ -47,6 +52,16 @@ class Dedupe(Operator):
         """The watermark at the end of the micro-batch before."""
 
     def on_rows(self, frame: Rows) -> list[Frame]:
+        if self._of_right is None or not frame.batch.num_rows:
+            return self._compare(frame)
+        mine = flags(frame.batch, c.RIGHT) == self._of_right
+        if mine.all():
+            return self._compare(frame)
+        if not mine.any():
+            return [frame]
+        return [Rows(select(frame.batch, ~mine)), *self._compare(Rows(select(frame.batch, mine)))]
+
+    def _compare(self, frame: Rows) -> list[Frame]:
         fresh = plain(frame.batch.select([*self._by, c.EVENT_TIME]))
         if not fresh.num_rows:
             return [frame]

@@ -171,6 +171,10 @@ class PhysicalDedupe(UnaryNode):
 
     keys: tuple[ColumnUse, ...]
     within_us: int
+    sides: tuple[tuple[str, ...], ...] = ()
+    """In a join of streams, the columns by which rows of the left and of the right side are compared; none if a side
+    does not have them.
+    """
 
     def properties(self) -> Properties:
         return shown(keys=labels(self.keys), within=format_duration(self.within_us))
