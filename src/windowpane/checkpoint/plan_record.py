@@ -13,9 +13,29 @@ from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.zone_record import zones_of
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
+from windowpane.plan.changes import ChangeKind
+from windowpane.plan.shape import PlanShape
 
 PLAN_FILE = "plan.json"
 _CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "WATERMARK", "EMIT", "ORDER BY", "LIMIT")
+
+
+@dataclass(frozen=True)
+class PlanVersion:
+    """A plan that a checkpoint has, or has had."""
+
+    plan_id: str
+    sql: str
+    since_us: int | None
+    """When it was taken on; None if an earlier version has not recorded it."""
+    since_batch: int
+    """Its first micro-batch."""
+    change: ChangeKind
+    """What became of the state of the plan before."""
+    what: tuple[str, ...] = ()
+    """The parts that had changed."""
+    cut_us: int | None = None
+    """Of a hand-over: the windows of this plan begin here."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,15 @@ class PlanRecord:
 
     time_zones: dict[str, str] = field(default_factory=dict)
     """Time zones that windows follow, each with a digest of its rules and where they are from."""
+    shape: PlanShape | None = None
+    """What of the plan the state depends on, and the rest of it. None in records of earlier versions."""
+    windows_of: str | None = None
+    """The plan that ids of windows are made from, if it is not the current one: it stays the same for all plans that
+    take over each other's state."""
+    closed_until_us: int | None = None
+    """Windows that end here or before were closed by an earlier plan, and stay closed."""
+    plans: tuple[PlanVersion, ...] = ()
+    """The plans that the checkpoint has had, the current one last."""
 
     @classmethod
     def of(cls, plan: Plan, shards: int, *, spread: bool | None = None) -> PlanRecord:
@@ -95,13 +124,18 @@ def check_same_query(record: PlanRecord, plan: Plan, checkpoint: str) -> None:
     """StateError, with the difference, if the state was made by another query. `checkpoint` is its address."""
     if record.plan_id == plan.plan_id:
         return
-    changes = difflib.ndiff(_clauses(record.sql), _clauses(plan.query.canonical))
     raise StateError(
         "CHECKPOINT_OTHER_QUERY",
         f"the checkpoint {checkpoint} belongs to plan {record.plan_id}, this query is plan {plan.plan_id}:\n"
-        + "\n".join(f"  {line}" for line in changes if line[0] in "+-"),
+        + difference(record.sql, plan.query.canonical),
         "run the query it was made with, set another `checkpoint` folder, or begin anew: windowpane reset",
     )
+
+
+def difference(before: str, after: str) -> str:
+    """The clauses in which two canonical queries differ."""
+    changes = difflib.ndiff(_clauses(before), _clauses(after))
+    return "\n".join(f"  {line}" for line in changes if line[0] in "+-")
 
 
 def check_reinjection(record: PlanRecord, plan: Plan, checkpoint: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from windowpane.checkpoint.agreement import check_agreement
+from windowpane.checkpoint.evolution import begun, change_to, check_change, evolved
 from windowpane.checkpoint.generations import remove_others, spark_folder
 from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
@@ -18,7 +19,6 @@ from windowpane.checkpoint.plan_record import (
     PlanFile,
     PlanRecord,
     check_reinjection,
-    check_same_query,
     check_shards,
     check_spread,
 )
@@ -112,13 +112,14 @@ class Checkpoint:
         """Of results and of side rows."""
         return [*self.result_outboxes().values(), *self.outboxes().values()]
 
-    def claim(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord:
+    def claim(self, plan: Plan, shards: int | None, *, spread: bool | None = None, evolve: bool = False) -> PlanRecord:
         """Make sure that this plan may run here. Only the holder of the lease may call it.
 
-        A new checkpoint takes on the plan. StateError if the checkpoint belongs to another query, has another number of
-        shards or other stateful stages, is finished or damaged.
+        A new checkpoint takes on the plan, and one of another query does if that can go on with its state and the user
+        has agreed (`evolve`). StateError if not, or if the checkpoint has another number of shards or other stateful
+        stages, is finished or damaged.
         """
-        record = self.admit(plan, shards, spread=spread)
+        record = self.admit(plan, shards, spread=spread, evolve=evolve)
         self.store.sweep()
         remove_others(self.store, self._spark_folder)
         self.ledger.sweep()
@@ -126,12 +127,13 @@ class Checkpoint:
         for outbox in self.all_outboxes():
             outbox.sweep()
         if record is None:
-            record = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
+            record = begun(PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread), plan)
             self.plan.create(record)
             return record
         self._take_over()
         if record.unnamed_until is None:
             record = replace(record, unnamed_until=self.log.last_committed() + 1)
+        record = evolved(record, plan, change_to(record, plan), self.ledger.last())
         zones = zones_of(plan)
         if record.time_zones != zones:
             warn_of_changed_rules(record.time_zones, zones)
@@ -148,7 +150,9 @@ class Checkpoint:
         if planned > self.log.last_committed():
             self.unreadable.take_over(planned)
 
-    def admit(self, plan: Plan, shards: int | None, *, spread: bool | None = None) -> PlanRecord | None:
+    def admit(
+        self, plan: Plan, shards: int | None, *, spread: bool | None = None, evolve: bool = False
+    ) -> PlanRecord | None:
         """The same without writing; None for a new checkpoint. Needs no Spark."""
         if self.is_finished():
             raise StateError(
@@ -163,7 +167,8 @@ class Checkpoint:
         check_outbox(self.ledger, self.result_outbox, committed, lambda entry: entry.result_outbox)
         record = self.plan.read()
         if record is not None:
-            check_same_query(record, plan, self.address)
+            pending = committed + 1 if self.log.last_planned() > committed else None
+            check_change(record, plan, self.address, evolve=evolve, pending=pending)
             check_reinjection(record, plan, self.address)
             check_shards(record, shards, self.address)
             check_spread(record, plan, self.address, spread=spread)

@@ -66,6 +66,11 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane run --drain --profile",
         "windowpane run --from monday --checkpoint trial",
     ),
+    run_commands.diff: (
+        "windowpane diff",
+        "windowpane diff jobs/pipeline.toml --json",
+    ),
+    run_commands.history: ("windowpane history jobs/pipeline.toml --transform hot",),
     run_commands.status: (
         "windowpane status",
         "windowpane status jobs/pipeline.toml --json",

@@ -47,6 +47,7 @@ class RunOptions:
     """The savepoint to start a new checkpoint from."""
     checkpoint: str | None = None
     """Instead of the one in the file."""
+    evolve: bool = False
 
 
 def run_pipeline(path: Path | None, options: RunOptions) -> None:
@@ -66,8 +67,8 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     plans = plan_pipeline(config, options.transform)
     trigger = _trigger(options)
     if options.origin is not None:
-        start_from(find_origin(options.origin, given), config, plans)
-    _admit(config, plans)
+        start_from(find_origin(options.origin, given), config, plans, evolve=options.evolve)
+    _admit(config, plans, evolve=options.evolve)
     progress = _progress(options)
     # py4j logs every connection that breaks when Spark stops; what matters reaches the user as an error.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -78,19 +79,19 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     pipeline = Pipeline(config, plans, trigger=trigger, metrics_port=options.metrics_port)
     profiles = {plan.transform: Profile() for plan in plans} if options.profile else {}
     with redirect_stdout(progress.stdout):
-        outcome, board = _run(pipeline, progress, profiles, signals, drain=options.drain)
+        outcome, board = _run(pipeline, progress, profiles, signals, options)
     _conclude(config, outcome, board, profiles, as_json=options.as_json)
 
 
-def _admit(config: PipelineConfig, plans: Sequence[Plan]) -> None:
+def _admit(config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool) -> None:
     """StateError when the checkpoint does not let these plans run: known without Spark."""
     store = pipeline_store(config)
     check_restored(store)
-    admit(store, config, plans)
+    admit(store, config, plans, evolve=evolve)
 
 
 def _run(
-    pipeline: Pipeline, progress: Progress, profiles: Mapping[str, Profile], signals: StopSignals, *, drain: bool
+    pipeline: Pipeline, progress: Progress, profiles: Mapping[str, Profile], signals: StopSignals, options: RunOptions
 ) -> tuple[Outcome, Board]:
     def hear(transform: str, entry: Entry) -> None:
         progress.heard(transform, entry)
@@ -100,13 +101,13 @@ def _run(
     from windowpane.runtime.supervision import supervise  # noqa: PLC0415  # needs Spark
 
     try:
-        running = pipeline.start(watch=hear)
+        running = pipeline.start(watch=hear, evolve=options.evolve)
         signals.started()
         progress.watch(running.board)
         if running.metrics is not None:
             progress.say(f"metrics: {running.metrics.url}")
         requests = Requests(running.store, every_seconds=1.0 if scheme_of(running.store.address()) else 0.0)
-        outcome = supervise(running, requests, asked_to_stop=signals.asked, drain=drain, tick=progress.tick)
+        outcome = supervise(running, requests, asked_to_stop=signals.asked, drain=options.drain, tick=progress.tick)
     finally:
         progress.close()
     return outcome, running.board

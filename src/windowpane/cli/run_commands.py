@@ -38,6 +38,10 @@ def run(
         ),
     ] = None,
     checkpoint: CheckpointPlace = None,
+    evolve: Annotated[
+        bool,
+        typer.Option("--evolve", help="Agree to a changed query: see windowpane diff for what it does to the state."),
+    ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Print where the time went, at the end.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON line per micro-batch, and a final one.")
@@ -50,9 +54,29 @@ def run(
 
         options = RunOptions(
             transform, trigger, metrics_port, drain=drain, as_json=as_json, profile=profile, origin=origin,
-            checkpoint=checkpoint,
+            checkpoint=checkpoint, evolve=evolve,
         )  # fmt: skip
         run_pipeline(pipeline, options)
+
+
+def diff(
+    pipeline: PipelineFile = None, *, transform: TransformName = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Show what a start would do to the state of each transform, if its query has changed. Starts nothing."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.changes import diff  # noqa: PLC0415
+
+        out.write(diff(pipeline, transform, as_json=as_json))
+
+
+def history(
+    pipeline: PipelineFile = None, *, transform: TransformName = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """List the queries that each checkpoint has had, since when, and what became of the state."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.changes import history  # noqa: PLC0415
+
+        out.write(history(pipeline, transform, as_json=as_json))
 
 
 def status(

@@ -58,6 +58,7 @@ class Aggregator:
             bound.state_names[index] for bound in self._bound for index in bound.accumulator.arrival_states
         )
         """State columns that keep arrival numbers."""
+        self.state_names = frozenset(name for bound in self._bound for name in bound.state_names)
         own = any(isinstance(bound.accumulator, UserAccumulator) for bound in self._bound)
         self.is_ordered = own or bool(self.arrival_names)
         """Whether results depend on the order of rows. Those of user aggregates are assumed to."""

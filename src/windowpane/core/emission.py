@@ -84,6 +84,11 @@ class EmissionLog:
         self._emitted.append_by(windows, fresh)
         return epochs[groups.ids[len(groups.ids) - emitted.num_rows :]]
 
+    @property
+    def has_emitted(self) -> bool:
+        """Whether an open window has been emitted: also before updates were turned off."""
+        return bool(self._emitted.starts())
+
     def forget(self, closed: Int64s) -> None:
         """Forget closed windows, which are not emitted again."""
         for log in (self._pending, self._emitted):

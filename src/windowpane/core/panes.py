@@ -181,7 +181,7 @@ class Panes:
 
     def _read(self, entry: str) -> pa.RecordBatch:
         assert self._entries is not None
-        return blob.unpack(self._entries.read(entry), widened=False).batches[_BATCH]
+        return self._content.current(blob.unpack(self._entries.read(entry), widened=False).batches[_BATCH])
 
     def _parsed(self, name: str) -> tuple[int, Run, Piece]:
         """Older versions called an entry `PANE.NUMBER.ROWS`, or even `PANE.NUMBER`."""

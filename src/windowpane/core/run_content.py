@@ -15,6 +15,8 @@ from windowpane.core.rows import select
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+STATE_MARK = "."
+"""State columns of an aggregate `_a0` are `_a0.0`, `_a0.1`; no other column has a dot in its name."""
 Choice = Callable[[Int64s], Bools]
 """Which rows, by their instants."""
 
@@ -31,6 +33,16 @@ class Content:
     """A column of instants, by which rows are chosen."""
     is_needed: Choice | None = None
     """Rows that still count, by their `time`. The others may stay stored, but are not read."""
+    states: frozenset[str] | None = None
+    """State columns of aggregates. Stored rows may have others, of aggregates that the query no longer has."""
+
+    def current(self, stored: pa.RecordBatch) -> pa.RecordBatch:
+        """Stored rows without state that is no longer needed."""
+        if self.states is None:
+            return stored
+        names = stored.schema.names
+        kept = [name for name in names if name in self.states or STATE_MARK not in name]
+        return stored if len(kept) == len(names) else stored.select(kept)
 
     def hashes(self, rows: pa.RecordBatch) -> UInt64s:
         return hash_rows([rows.column(name) for name in self.keys], rows.num_rows)

@@ -80,6 +80,8 @@ class WindowPlan:
     spec: WindowSpec
     late_rule: LateRule
     allowed_lateness_us: int = 0
+    closed_until_us: int | None = None
+    """Windows that end here or before were closed by an earlier plan with less allowed lateness, and stay so."""
     partition_by: tuple[str, ...] = ()
     when: str | None = None
     open: str | None = None

@@ -33,6 +33,7 @@ from windowpane.core.operators.window_kinds import (
     row_operator,
 )
 from windowpane.core.routing import Route
+from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec
 from windowpane.errors import InternalError
 from windowpane.plan.node_fields import PhysicalCall, WindowPlan
@@ -241,7 +242,7 @@ class _Building:
         if stage.window is None:
             assert stage.interval_us is not None
             return IntervalJoin(stage.plan, stage.interval_us)
-        settings = AlignedPlan(_aligned(stage.window), stage.plan.keys, stage.window.allowed_lateness_us)
+        settings = _aligned_plan(stage.window, stage.plan.keys)
         joined = WindowJoin(settings, stage.plan).output_schema(self.schema_below(stage))
         above = [each for each in self.windows_over(stage.name) if each.aggregation is not None]
         in_order = not above or any(self.aggregator(each, joined).is_ordered for each in above)
@@ -255,7 +256,7 @@ class _Building:
         joined = self.joined_schema(stage)
         aggregator = self.aggregator(stage, joined)
         source = self.append(stage, [FoldJoined(aggregator)], source)
-        plan = AlignedPlan(_aligned(stage.window), stage.keys, stage.window.allowed_lateness_us, per_window=True)
+        plan = replace(_aligned_plan(stage.window, stage.keys), per_window=True)
         merging = MergeAggregation(plan, aggregator, EmitPolicy())
         step = self.steps[source] + (stage.layout.join is not None)
         return self.append(stage, [merging], source, step=step, to=stage.layout.window)
@@ -365,6 +366,7 @@ class _Building:
             keys=stage.keys,
             partition_by=window.partition_by,
             allowed_lateness_us=window.allowed_lateness_us,
+            closed_until_us=window.closed_until_us,
             max_groups=aggregation.max_groups if aggregation else None,
             per_window=stage.per_window,
             emit=_policy(aggregation.emit) if aggregation else EmitPolicy(),
@@ -373,10 +375,10 @@ class _Building:
         )
 
 
-def _aligned(window: WindowPlan) -> AlignedSpec:
+def _aligned_plan(window: WindowPlan, keys: tuple[Key, ...]) -> AlignedPlan:
     if not isinstance(window.spec, AlignedSpec):
         raise InternalError("PLAN_SHAPE", f"{window.spec} does not join streams")
-    return window.spec
+    return AlignedPlan(window.spec, keys, window.allowed_lateness_us, closed_until_us=window.closed_until_us)
 
 
 def _call(call: PhysicalCall) -> Call:

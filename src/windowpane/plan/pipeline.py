@@ -8,6 +8,7 @@ from pathlib import Path
 
 from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
+from windowpane.plan.adoption import Adopted, adopt_names, keep_closed
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.functions import load_functions
@@ -21,6 +22,7 @@ from windowpane.sql import (
     transform_at_fault,
     with_record_columns,
 )
+from windowpane.sql.query import BoundQuery
 
 
 def plan_pipeline(
@@ -125,18 +127,29 @@ def _plan_transform(
     config: PipelineConfig, name: str, transform: Transform, catalog: Catalog, registry: EventtimeTypes
 ) -> Plan:
     with _located(config, name, transform):
-        bound = bind(transform.query, catalog, name)
-        session = SessionFacts.of(config.spark.spark_config)
-        return plan_query(
-            bound,
-            config.streams,
-            options=config.options,
-            transform=transform,
-            registry=registry,
-            name=name,
-            session=session,
-            others=config.transforms,
-        )
+        return _planned(config, name, bind(transform.query, catalog, name), registry)
+
+
+def _planned(config: PipelineConfig, name: str, bound: BoundQuery, registry: EventtimeTypes) -> Plan:
+    return plan_query(
+        bound,
+        config.streams,
+        options=config.options,
+        transform=config.transforms[name],
+        registry=registry,
+        name=name,
+        session=SessionFacts.of(config.spark.spark_config),
+        others=config.transforms,
+    )
+
+
+def adopted_plan(config: PipelineConfig, plan: Plan, adopted: Adopted | None) -> Plan:
+    """The plan of a transform that goes on with the state of the plans before it."""
+    if adopted is None:
+        return plan
+    transform = config.transforms[plan.transform]
+    bound = adopt_names(bind(transform.query, pipeline_catalog(config), plan.transform), adopted)
+    return keep_closed(_planned(config, plan.transform, bound, plan.types), adopted.closed_until_us)
 
 
 @contextmanager

@@ -7,11 +7,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from windowpane.checkpoint.backlog import Backlog
+from windowpane.checkpoint.evolution import adopted_by
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.plan_record import check_same_query
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError, nearest
+from windowpane.plan.pipeline import adopted_plan
 from windowpane.runtime.status import named
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
                 continue
             record = checkpoint.record()
             check_same_query(record, plan, checkpoint.address)
+            plan = adopted_plan(pipeline.config, plan, adopted_by(record))  # noqa: PLW2901  # under the state's names
             prepare_session(spark, record.shards)
             sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
             dataflow = build_dataflow(

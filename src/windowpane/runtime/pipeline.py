@@ -11,6 +11,7 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.evolution import adopted_by
 from windowpane.checkpoint.restoring import check_restored
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoints import Savepoints
@@ -24,7 +25,7 @@ from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
-from windowpane.plan.pipeline import missing_paths, plan_pipeline
+from windowpane.plan.pipeline import adopted_plan, missing_paths, plan_pipeline
 from windowpane.remote.objects import is_object_store
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import log_file, pipeline_store, prepare_store
@@ -102,8 +103,10 @@ class Pipeline:
     def checkpoint(self, plan: Plan) -> Checkpoint:
         return Checkpoint(self.store.below(plan.transform))
 
-    def start(self, spark: SparkSession | None = None, *, watch: Watch | None = None) -> RunningPipeline:
-        """Start all transforms. `watch` is called for every finished micro-batch."""
+    def start(
+        self, spark: SparkSession | None = None, *, watch: Watch | None = None, evolve: bool = False
+    ) -> RunningPipeline:
+        """Start all transforms. `watch` is called for every finished micro-batch. `evolve`: queries may change."""
         for missing in missing_paths(self.config, self.plans):
             raise missing
         prepare_store(self.config)
@@ -117,7 +120,7 @@ class Pipeline:
             Requests(store).forget()
             options, plans = self.config.options, open_plans(store, self.plans)
             claims = [
-                (plan, checkpoint, checkpoint.claim(plan, options.shards, spread=options.extra_shuffles))
+                (plan, checkpoint, checkpoint.claim(plan, options.shards, spread=options.extra_shuffles, evolve=evolve))
                 for plan, checkpoint in ((plan, Checkpoint(store.below(plan.transform))) for plan in plans)
             ]
             board = Board(store, self.config.file)
@@ -136,7 +139,7 @@ class Pipeline:
                 start = TransformStart(
                     spark=session,
                     config=self.config,
-                    plan=plan,
+                    plan=adopted_plan(self.config, plan, adopted_by(record)),
                     checkpoint=checkpoint,
                     record=record,
                     lock=lock,

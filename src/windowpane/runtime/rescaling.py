@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.evolution import adopted_by
 from windowpane.checkpoint.generations import WORK, NextGeneration, remove_others
 from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint, open_plans
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
+from windowpane.plan.pipeline import adopted_plan
 from windowpane.remote.objects import scheme_of
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.pipeline import Pipeline
@@ -58,7 +60,11 @@ class Rescale:
         try:
             plans = open_plans(store, self.pipeline.plans)
             checkpoints = [Checkpoint(store.below(plan.transform)) for plan in plans]
-            found = [(plan, self._record(plan, each)) for plan, each in zip(plans, checkpoints, strict=True)]
+            records = [self._record(plan, each) for plan, each in zip(plans, checkpoints, strict=True)]
+            found = [
+                (adopted_plan(self.pipeline.config, plan, adopted_by(record)), record)
+                for plan, record in zip(plans, records, strict=True)
+            ]
             if all(record.shards == self.shards for _, record in found):
                 return [
                     Rescaled(plan.transform, self.shards, self.shards, _layout(plan, record)) for plan, record in found

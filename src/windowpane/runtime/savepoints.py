@@ -23,10 +23,12 @@ from windowpane.runtime.location import pipeline_store, prepare_store, store_at
 from windowpane.runtime.taking_back import Cut, Taken, sinks_after, take_back
 
 
-def admit(store: Store, config: PipelineConfig, plans: Sequence[Plan]) -> None:
+def admit(store: Store, config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool = False) -> None:
     """StateError when a checkpoint, or the copy in a savepoint, does not let these plans run. Needs no Spark."""
+    options = config.options
     for plan in open_plans(store, plans):
-        Checkpoint(store.below(plan.transform)).admit(plan, config.options.shards, spread=config.options.extra_shuffles)
+        checkpoint = Checkpoint(store.below(plan.transform))
+        checkpoint.admit(plan, options.shards, spread=options.extra_shuffles, evolve=evolve)
 
 
 def with_checkpoint(config: PipelineConfig, place: str | None) -> PipelineConfig:
@@ -44,11 +46,11 @@ def find_origin(name: str, config: PipelineConfig) -> Origin:
     return Origin(store, Savepoints(store).find(last))
 
 
-def start_from(origin: Origin, config: PipelineConfig, plans: Sequence[Plan]) -> None:
+def start_from(origin: Origin, config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool = False) -> None:
     """Make the pipeline's checkpoint from a savepoint. StateError if it has one, or if the savepoint does not fit."""
     store = pipeline_store(config)
     check_empty(store, origin.address)
-    _check_fits(origin, config, plans)
+    _check_fits(origin, config, plans, evolve=evolve)
     prepare_store(config)
     lock = RunLock(store)
     held = lock.acquire()
@@ -59,7 +61,7 @@ def start_from(origin: Origin, config: PipelineConfig, plans: Sequence[Plan]) ->
         lock.release()
 
 
-def _check_fits(origin: Origin, config: PipelineConfig, plans: Sequence[Plan]) -> None:
+def _check_fits(origin: Origin, config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool) -> None:
     files, homes = Savepoints(origin.store).check(origin.savepoint), origin.savepoint.homes
     for plan in plans:
         if plan.transform not in homes:
@@ -68,7 +70,7 @@ def _check_fits(origin: Origin, config: PipelineConfig, plans: Sequence[Plan]) -
                 f"the savepoint {origin.address} has no transform `{plan.transform}`",
                 f"transforms in it: {nearest(plan.transform, homes)}; --transform starts one of several",
             )
-    admit(files, config, plans)
+    admit(files, config, plans, evolve=evolve)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class GoingBack:
         lock = RunLock(store)
         lock.acquire()
         lock.release()
-        _check_fits(origin, config, plans)
+        _check_fits(origin, config, plans, evolve=False)
         return cls(config, origin, _cuts(origin), keeps_results)
 
     def lines(self) -> list[str]:

@@ -20,8 +20,11 @@ from windowpane.core.operators.intake import Intake
 from windowpane.core.runner import BatchResult, Runner
 from windowpane.core.state import EntryMap
 from windowpane.errors import ConfigError, StateError, nearest
+from windowpane.plan.adoption import Adopted, adopted_shape
+from windowpane.plan.changes import Change, closed_until_us, compare
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.operators import build_graph
+from windowpane.plan.shape import shape_of
 from windowpane.testing.decode import RowsLike, decode
 from windowpane.testing.expressions import Expressions
 from windowpane.testing.inputs import InputEvaluator, Pushed
@@ -74,8 +77,10 @@ class Harness:
         if watermark not in ("data", "manual"):
             raise ConfigError("BAD_CHOICE", f'watermark="{watermark}" is not known', 'valid: "data", "manual"')
         self._data_driven, self._now = watermark == "data", now
-        settings = QuerySettings(streams, options or {}, transform or {}, tables or {}, transforms or {})
-        planned = plan_test_query(sql, settings, eventtime_types)
+        self._settings = QuerySettings(streams, options or {}, transform or {}, tables or {}, transforms or {})
+        self._types = eventtime_types
+        planned = plan_test_query(sql, self._settings, eventtime_types)
+        self._adopted: Adopted | None = None
         self.plan, self._columns, self._rows_of_tables = planned.plan, planned.columns, planned.tables
         self._tables = dict(planned.table_columns)
         self._input, self._streams = self.plan.stages.input.name, list(self.plan.stages.input.streams)
@@ -86,6 +91,7 @@ class Harness:
         self._clock_us = int(time.time() * 1_000_000) if self._now is None else _us(self._now)
         self._arrivals = 0
         self._finished = False
+        self._watermark_us: int | None = None
         self._entries = EntryMap({})
         self._expressions = Expressions()
         for name, table in self._rows_of_tables.items():
@@ -104,6 +110,27 @@ class Harness:
         other = copy(self)
         other._start(snapshot)  # noqa: SLF001 — of the same class
         return other
+
+    def change(self, sql: str, *, transform: Settings | None = None, options: Settings | None = None) -> Change:
+        """Go on with another query, as `windowpane run --evolve` does. StateError if that cannot take over the state.
+
+        `transform` and `options` take the place of those that were given, if they are.
+        """
+        settings = self._settings.having(transform, options)
+        old, new = shape_of(self.plan), shape_of(plan_test_query(sql, settings, self._types).plan)
+        change = compare(old, new)
+        if not change.goes_on:
+            raise StateError("STATE_OTHER_QUERY", f"the state cannot be taken over: {change.words}")
+        names = adopted_shape(new, old)
+        closed = [us for us in (self._closed_until_us, closed_until_us(old, new, self._watermark_us)) if us is not None]
+        adopted = Adopted(
+            names.keys, names.aggregates, names.carried, self.plan.plan_id, closed_until_us=max(closed, default=None)
+        )
+        snapshot = self.snapshot()
+        self.plan, self._settings = plan_test_query(sql, settings, self._types, adopted).plan, settings
+        self._adopted, self._schema = adopted, None
+        self._start(snapshot)
+        return change
 
     def push(
         self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None
@@ -189,6 +216,10 @@ class Harness:
         self._entries = EntryMap(entries)
         self._runner.graph.load(self._entries)
 
+    @property
+    def _closed_until_us(self) -> int | None:
+        return None if self._adopted is None else self._adopted.closed_until_us
+
     def _open_runner(self) -> Runner:
         if self._finished:
             raise StateError("FINISHED", "this query has ended gracefully and accepts no more rows", "start a new one")
@@ -223,6 +254,7 @@ class Harness:
             for batch in side_batches
             for record in side_records.to_records(batch, self.plan.plan_id, self.plan.transform)
         ]
+        self._watermark_us = result.watermark_us
         return Step(
             as_python(whole) if whole is not None else [],
             records,

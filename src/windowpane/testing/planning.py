@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from windowpane.config import Stream, parse_options, parse_stream, parse_table, parse_transform
 from windowpane.errors import ConfigError, SqlError
+from windowpane.plan.adoption import Adopted, adopt_names, keep_closed
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.plan.pipeline import source_schema
@@ -29,6 +30,14 @@ class QuerySettings:
     tables: Mapping[str, Settings] = field(default_factory=dict)
     transforms: Mapping[str, Settings] = field(default_factory=dict)
 
+    def having(self, transform: Settings | None, options: Settings | None) -> QuerySettings:
+        """The same with other keys of the transform and options, where they are given."""
+        return replace(
+            self,
+            transform=self.transform if transform is None else transform,
+            options=self.options if options is None else options,
+        )
+
 
 @dataclass(frozen=True)
 class PlannedQuery:
@@ -42,8 +51,10 @@ class PlannedQuery:
     table_columns: Mapping[str, tuple[Column, ...]]
 
 
-def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) -> PlannedQuery:
-    """Parse the settings, bind the query to them and plan it."""
+def plan_test_query(
+    sql: str, settings: QuerySettings, types: EventtimeTypes, adopted: Adopted | None = None
+) -> PlannedQuery:
+    """Parse the settings, bind the query to them and plan it. `adopted`: what it takes over from an earlier one."""
     streams = {name: parse_stream(name, dict(given)) for name, given in settings.streams.items()}
     columns = {name: _columns(name, stream) for name, stream in streams.items()}
     tables = {name: _table(name, given) for name, given in settings.tables.items()}
@@ -51,8 +62,9 @@ def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) ->
     queries = {name: transform.query for name, transform in others.items()}
     catalog = Catalog(columns, {name: declared for name, (declared, _) in tables.items()}, queries=queries)
     try:
+        bound = bind(sql, catalog)
         plan = plan_query(
-            bind(sql, catalog),
+            bound if adopted is None else adopt_names(bound, adopted),
             streams,
             options=parse_options(dict(settings.options)),
             transform=parse_transform(dict(settings.transform)),
@@ -63,7 +75,7 @@ def plan_test_query(sql: str, settings: QuerySettings, types: EventtimeTypes) ->
         transform_at_fault(error, sql, queries)
         raise
     return PlannedQuery(
-        plan,
+        plan if adopted is None else keep_closed(plan, adopted.closed_until_us),
         columns,
         tables={name: rows for name, (_, rows) in tables.items()},
         table_columns={name: declared for name, (declared, _) in tables.items()},

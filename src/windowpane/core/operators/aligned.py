@@ -13,6 +13,7 @@ from windowpane.core import columns as c
 from windowpane.core import side
 from windowpane.core.frames import Frame, SideRows
 from windowpane.core.operators.base import Operator
+from windowpane.core.operators.closing import closing_us
 from windowpane.core.rows import int64s, select
 from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec, AlignedWindows
@@ -31,6 +32,8 @@ class AlignedPlan:
     max_groups: int | None = None
     per_window: bool = False
     """One state per window, because there would be too many panes."""
+    closed_until_us: int | None = None
+    """Windows that end here or before were closed under less allowed lateness, and stay so."""
 
     @cached_property
     def windows(self) -> AlignedWindows:
@@ -52,11 +55,15 @@ class AlignedPlan:
 
     def closed_for(self, keys: Int64s, watermark_us: int) -> Bools:
         """Which windows the watermark has closed: all that end `allowed_lateness` or more before it."""
-        return self.windows.bounds(keys)[1] <= watermark_us - self.allowed_lateness_us
+        return self.windows.bounds(keys)[1] <= self.closing_us(watermark_us)
 
     def late_for(self, ts: Int64s, watermark_us: int) -> Bools:
         """Rows all of whose windows the watermark has closed."""
-        return ts < self.windows.open_from(watermark_us - self.allowed_lateness_us)
+        return ts < self.windows.open_from(self.closing_us(watermark_us))
+
+    def closing_us(self, watermark_us: int) -> int:
+        """Windows that end here or before are closed."""
+        return closing_us(watermark_us, self.allowed_lateness_us, self.closed_until_us)
 
 
 class AlignedIntake(Operator):

@@ -18,6 +18,7 @@ from windowpane.core.emission import EmissionLog, EmitPolicy
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.closing import as_judged_now
 from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.window_states import WindowStates
 from windowpane.core.panes import Panes
@@ -35,6 +36,8 @@ class _Closed:
     closed_us: int | None
     last_us: int | None
     """When updates were last emitted."""
+    lateness_us: int | None = None
+    """The allowed lateness with which windows have been closed."""
 
 
 class MergeAggregation(Operator):
@@ -46,7 +49,7 @@ class MergeAggregation(Operator):
         super().__init__()
         self.plan, self._aggregator, self._windows = plan, aggregator, plan.windows
         self._incoming: list[pa.RecordBatch] = []
-        self._panes = Panes(Content(aggregator.merge, tuple(plan.key_names)))
+        self._panes = Panes(Content(aggregator.merge, tuple(plan.key_names), states=aggregator.state_names))
         self._states = WindowStates(plan, aggregator, self._panes)
         self._log = EmissionLog(plan.key_names, emit_policy)
         self._updates = emit_policy.updates
@@ -126,7 +129,8 @@ class MergeAggregation(Operator):
 
     def _emit_states(self, states: pa.RecordBatch, *, final: bool) -> list[Frame]:
         start, end = self._windows.bounds(int64s(states, c.WINDOW_KEY))
-        epochs = self._log.next_epochs(states) if self._updates else np.ones(states.num_rows, np.int64)
+        counts = self._updates or self._log.has_emitted
+        epochs = self._log.next_epochs(states) if counts else np.ones(states.num_rows, np.int64)
         return emit(
             self, self._aggregator, states, self.plan.keys, start=start, end=end, epochs=epochs, final=final
         )  # fmt: skip
@@ -147,11 +151,12 @@ class MergeAggregation(Operator):
         return Holding(what, count, size, start_us=start, end_us=end)
 
     def header(self) -> Header:
-        return Header.of(_Closed(self._closed_us, self._log.last_us))
+        return Header.of(_Closed(self._closed_us, self._log.last_us, self.plan.allowed_lateness_us))
 
     def load_header(self, header: Header) -> None:
         closed = header.read(_Closed)
-        self._closed_us, self._log.last_us = closed.closed_us, closed.last_us
+        self._closed_us = as_judged_now(closed.closed_us, closed.lateness_us, self.plan.allowed_lateness_us)
+        self._log.last_us = closed.last_us
 
     def save(self, entries: StateEntries) -> None:
         super().save(entries)

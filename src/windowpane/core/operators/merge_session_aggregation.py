@@ -19,6 +19,7 @@ from windowpane.core.emission import EmitPolicy
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, MaybeLateRows, Partials, SideRows
 from windowpane.core.groups import Groups
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.closing import as_judged_now
 from windowpane.core.operators.results import emit, result_schema
 from windowpane.core.operators.session_parts import BOOKED, Joined, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, fold_sessions
@@ -37,6 +38,7 @@ Bools = npt.NDArray[np.bool_]
 class _Judged:
     judged_us: int | None
     last_update_us: int | None
+    lateness_us: int | None = None
 
 
 class MergeSessionAggregation(Operator):
@@ -49,7 +51,7 @@ class MergeSessionAggregation(Operator):
         self.plan, self._aggregator, self._policy = plan, aggregator, emit_policy
         self._incoming: list[pa.RecordBatch] = []
         self._maybe_late: list[pa.RecordBatch] = []
-        self._parts = SessionParts(plan, aggregator)
+        self._parts = SessionParts(plan, aggregator, states=aggregator.state_names)
         self._changed = Panes(Content(joined, tuple(plan.key_names)), "changed.")
         """Bounds and groups of parts that came since updates were last emitted, all in one pane."""
         self._last_update_us: int | None = None
@@ -179,11 +181,12 @@ class MergeSessionAggregation(Operator):
         return [Holding("sessions", count, size, start_us=min(firsts), end_us=max(lasts) + self.plan.gap_us)]
 
     def header(self) -> Header:
-        return Header.of(_Judged(self._parts.judged_us, self._last_update_us))
+        return Header.of(_Judged(self._parts.judged_us, self._last_update_us, self.plan.allowed_lateness_us))
 
     def load_header(self, header: Header) -> None:
         judged = header.read(_Judged)
-        self._parts.judged_us, self._last_update_us = judged.judged_us, judged.last_update_us
+        self._parts.judged_us = as_judged_now(judged.judged_us, judged.lateness_us, self.plan.allowed_lateness_us)
+        self._last_update_us = judged.last_update_us
 
     def save(self, entries: StateEntries) -> None:
         super().save(entries)

@@ -14,6 +14,7 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, WindowRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Holding
+from windowpane.core.operators.closing import as_judged_now
 from windowpane.core.rescaling import Divisible
 from windowpane.core.rows import int64s, take
 from windowpane.core.segmented_rows import SegmentedRows
@@ -75,6 +76,7 @@ def rows_of_ranges_schema(given: pa.Schema) -> pa.Schema:
 @dataclass(frozen=True)
 class _Closed:
     closed_us: int | None
+    lateness_us: int | None = None
 
 
 class AlignedRowWindow(AlignedIntake):
@@ -112,7 +114,7 @@ class AlignedRowWindow(AlignedIntake):
             due = self.plan.closed_for(self._open, self.watermark_us)
             yield from self._emit(self._open[due])
             self._open, self._closed_us = self._open[~due], self.watermark_us
-            self._rows.drop_before(self._windows.open_from(self.watermark_us - self.plan.allowed_lateness_us))
+            self._rows.drop_before(self._windows.open_from(self.plan.closing_us(self.watermark_us)))
         yield frame
 
     def on_end(self) -> Iterator[Frame]:
@@ -163,10 +165,11 @@ class AlignedRowWindow(AlignedIntake):
 
     def header(self) -> Header:
         runs = pa.RecordBatch.from_pydict({"run": pa.array(self.open_runs(), pa.list_(pa.int64()))})
-        return Header.of(_Closed(self._closed_us), self._rows.tables() | {_OPEN: runs})
+        return Header.of(_Closed(self._closed_us, self.plan.allowed_lateness_us), self._rows.tables() | {_OPEN: runs})
 
     def load_header(self, header: Header) -> None:
-        self._closed_us = header.read(_Closed).closed_us
+        closed = header.read(_Closed)
+        self._closed_us = as_judged_now(closed.closed_us, closed.lateness_us, self.plan.allowed_lateness_us)
 
     def save(self, entries: StateEntries) -> None:
         self._rows.save(entries)

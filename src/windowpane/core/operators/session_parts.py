@@ -60,11 +60,14 @@ class SessionParts:
     `prefix`: what the names of their entries begin with, for operators that have others.
     """
 
-    def __init__(self, plan: SessionPlan, aggregator: Merging, prefix: str = "") -> None:
+    def __init__(
+        self, plan: SessionPlan, aggregator: Merging, prefix: str = "", *, states: frozenset[str] | None = None
+    ) -> None:
         self._plan, self._aggregator = plan, aggregator
         self.judged_us: int | None = None
         """The watermark before the current micro-batch. Sessions that it has closed are gone."""
-        self._panes = Panes(Content(self._merge, tuple(plan.key_names), c.SESSION_LAST, self._is_open), prefix)
+        content = Content(self._merge, tuple(plan.key_names), c.SESSION_LAST, self._is_open, states)
+        self._panes = Panes(content, prefix)
         self._bounds = [*BOOKED, *plan.key_names]
         self._carried: list[pa.RecordBatch] = []
         self._width_us = pane_width_us(plan.gap_us // PANES_PER_GAP, plan.gap_us)

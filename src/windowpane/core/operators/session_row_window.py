@@ -16,6 +16,7 @@ from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Rows, SideRow
 from windowpane.core.grouped_rows import GroupedRows, thinned
 from windowpane.core.groups import Groups
 from windowpane.core.operators.base import Holding, Operator, holdings_of
+from windowpane.core.operators.closing import as_judged_now
 from windowpane.core.operators.row_windows import window_rows, window_rows_schema
 from windowpane.core.operators.session_parts import BOOKED, SessionParts
 from windowpane.core.operators.sessions import SessionPlan, any_member
@@ -34,6 +35,7 @@ AT_ONCE = 16_384
 @dataclass(frozen=True)
 class _Judged:
     judged_us: int | None
+    lateness_us: int | None = None
 
 
 class _Bounds:
@@ -185,10 +187,11 @@ class SessionRowWindow(Operator):
         return holdings_of({"rows": self._rows})
 
     def header(self) -> Header:
-        return Header.of(_Judged(self._parts.judged_us))
+        return Header.of(_Judged(self._parts.judged_us, self.plan.allowed_lateness_us))
 
     def load_header(self, header: Header) -> None:
-        self._parts.judged_us = header.read(_Judged).judged_us
+        judged = header.read(_Judged)
+        self._parts.judged_us = as_judged_now(judged.judged_us, judged.lateness_us, self.plan.allowed_lateness_us)
 
     def save(self, entries: StateEntries) -> None:
         self._parts.save(entries)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.groups import Groups, group_rows
+from windowpane.core.operators.closing import closing_us
 from windowpane.core.side import Key
 from windowpane.core.windows.session import Segments, Session
 
@@ -27,6 +28,8 @@ class SessionPlan:
     spec: Session
     keys: tuple[Key, ...]
     allowed_lateness_us: int = 0
+    closed_until_us: int | None = None
+    """As of `AlignedPlan`."""
 
     @property
     def gap_us(self) -> int:
@@ -40,7 +43,7 @@ class SessionPlan:
         """Which sessions, by their last instant, the watermark has closed."""
         if watermark_us is None:
             return np.zeros(len(last), bool)
-        return self.spec.closed_for(last, watermark_us - self.allowed_lateness_us)
+        return self.spec.closed_for(last, closing_us(watermark_us, self.allowed_lateness_us, self.closed_until_us))
 
     def grouped(self, rows: pa.RecordBatch) -> tuple[Groups, Int64s]:
         return group_rows([rows.column(name) for name in self.key_names], rows.num_rows)

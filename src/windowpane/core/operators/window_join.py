@@ -18,6 +18,7 @@ from windowpane.core.joining import JoinPlan
 from windowpane.core.noted_rows import NotedRows
 from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
+from windowpane.core.operators.closing import as_judged_now
 from windowpane.core.pairing import Pairing, Pairs
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
@@ -38,6 +39,7 @@ class _State:
     closed_us: int | None
     held: int
     """Rows whose last window is open."""
+    lateness_us: int | None = None
 
 
 class WindowJoin(AlignedIntake):
@@ -223,11 +225,12 @@ class WindowJoin(AlignedIntake):
         return found
 
     def header(self) -> Header:
-        return Header.of(_State(self._closed_us, self._held))
+        return Header.of(_State(self._closed_us, self._held, self.plan.allowed_lateness_us))
 
     def load_header(self, header: Header) -> None:
         state = header.read(_State)
-        self._closed_us, self._held = state.closed_us, state.held
+        self._closed_us = as_judged_now(state.closed_us, state.lateness_us, self.plan.allowed_lateness_us)
+        self._held = state.held
 
     def save(self, entries: StateEntries) -> None:
         super().save(entries)

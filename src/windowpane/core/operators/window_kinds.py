@@ -34,6 +34,8 @@ class WindowSettings:
     """Keys of the groups inside the window."""
     partition_by: tuple[str, ...] = ()
     allowed_lateness_us: int = 0
+    closed_until_us: int | None = None
+    """As of `AlignedPlan`."""
     max_groups: int | None = None
     per_window: bool = False
     """Overlapping windows have a state each, instead of sharing panes."""
@@ -106,6 +108,7 @@ def _aligned(settings: WindowSettings) -> AlignedPlan:
         settings.allowed_lateness_us,
         max_groups=settings.max_groups,
         per_window=settings.per_window,
+        closed_until_us=settings.closed_until_us,
     )
 
 
@@ -116,7 +119,7 @@ def _aggregate_aligned(settings: WindowSettings, aggregator: Aggregator) -> list
 
 def _session(settings: WindowSettings) -> SessionPlan:
     assert isinstance(settings.spec, Session)
-    return SessionPlan(settings.spec, settings.keys, settings.allowed_lateness_us)
+    return SessionPlan(settings.spec, settings.keys, settings.allowed_lateness_us, settings.closed_until_us)
 
 
 def _aggregate_sessions(settings: WindowSettings, aggregator: Aggregator) -> list[Operator]:

@@ -1,0 +1,104 @@
+"""`windowpane diff` and `windowpane history`: what a changed query does to a checkpoint, and what others have done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from windowpane.checkpoint.evolution import change_to, cut_us, first_version
+from windowpane.checkpoint.transform import Checkpoint
+from windowpane.cli.figures import instant, output_width
+from windowpane.config import find_pipeline, load_pipeline
+from windowpane.plan.build import Plan
+from windowpane.plan.changes import Change
+from windowpane.plan.pipeline import plan_pipeline
+from windowpane.runtime.inspection import find_transforms, only
+from windowpane.runtime.location import pipeline_store, store_of_file
+
+_CONSENT = ("taken_over", "state_dropped")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a start does to one transform."""
+
+    change: Change
+    consent: bool = False
+    """The user has to agree to it."""
+    cut_us: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"change": self.change.kind, "what": list(self.change.what), "reason": self.change.reason,
+                "consent": self.consent, "cut_us": self.cut_us}  # fmt: skip
+
+    def words(self) -> str:
+        if self.change.kind != "hand_over":
+            return self.change.words
+        at = "no instant begins a window in both plans" if self.cut_us is None else f"cut at {instant(self.cut_us)}"
+        return f"{self.change.words}; {at}; not supported yet"
+
+
+def diff(path: Path | None, transform: str | None, *, as_json: bool) -> str:
+    """The text to print. Needs no Spark, and changes nothing."""
+    config = load_pipeline(path or find_pipeline())
+    plans = plan_pipeline(config, transform)
+    store = pipeline_store(config)
+    found = {plan.transform: _found(plan, Checkpoint(store.below(plan.transform))) for plan in plans}
+    if transform is None:
+        left = [name for name in store.names() if name not in found and Checkpoint(store.below(name)).plan.exists()]
+        found |= {name: _Found(Change("removed")) for name in left}
+    if as_json:
+        return json.dumps({name: each.as_dict() for name, each in found.items()}, indent=2)
+    rows = [[name, "yes, --evolve" if each.consent else "", each.words()] for name, each in found.items()]
+    return _table(["transform", "consent", "what happens"], rows)
+
+
+def _found(plan: Plan, checkpoint: Checkpoint) -> _Found:
+    record = checkpoint.plan.read()
+    if record is None:
+        return _Found(Change("new"))
+    change = change_to(record, plan)
+    consent = change.kind in _CONSENT and record.plan_id != plan.plan_id
+    cut = cut_us(record, plan, checkpoint.ledger.last()) if change.kind == "hand_over" else None
+    return _Found(change, consent, cut)
+
+
+def history(path: Path | None, transform: str | None, *, as_json: bool) -> str:
+    """The text to print: the plans of each checkpoint, the oldest first."""
+    found = only(find_transforms(store_of_file(path or find_pipeline())), transform)
+    records = {name: checkpoint.record() for name, checkpoint in found.items()}
+    plans = {name: record.plans or (first_version(record, None),) for name, record in records.items()}
+    if as_json:
+        return json.dumps({name: [asdict(each) for each in versions] for name, versions in plans.items()}, indent=2)
+    blocks = []
+    for name, versions in plans.items():
+        rows = [
+            [
+                each.plan_id,
+                "" if each.since_us is None else instant(each.since_us),
+                f"{each.since_batch:,}",
+                each.change.replace("_", " ") + (f" ({', '.join(each.what)})" if each.what else ""),
+                each.sql,
+            ]
+            for each in versions
+        ]
+        blocks.append(f"{name}\n{_table(['plan', 'since', 'batch', 'change', 'query'], rows)}")
+    return "\n\n".join(blocks)
+
+
+def _table(titles: list[str], rows: list[list[str]]) -> str:
+    table = Table(box=None, pad_edge=False, header_style="")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for cells in rows:
+        table.add_row(*cells)
+    console = Console(file=StringIO(), width=output_width(), markup=False, highlight=False)
+    console.print(table)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,122 @@
+"""`windowpane diff`, `history` and `run` over a checkpoint whose query has changed. None of them needs Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.transform import Checkpoint
+from windowpane.cli.app import app
+from windowpane.config import load_pipeline
+from windowpane.plan.pipeline import plan_pipeline
+
+PIPELINE = """
+[streams.s]
+format = "json"
+path = "data"
+schema = "ts TIMESTAMP, k STRING, a BIGINT"
+eventtime.column = "ts"
+[streams.t]
+format = "rate"
+eventtime.column = "timestamp"
+[options]
+eventtime.enabled = true
+[transforms.same]
+sql = "SELECT count(*) AS n FROM s WINDOW TUMBLING (SIZE 10 SECONDS)"
+sink = "out"
+[transforms.taken]
+sql = "SELECT k, sum(a) AS s, count(*) AS n FROM s GROUP BY k WINDOW TUMBLING (SIZE 10 SECONDS)"
+sink = "out"
+[transforms.wider]
+sql = "SELECT max(a) AS n FROM s WINDOW TUMBLING (SIZE 10 SECONDS)"
+sink = "out"
+[transforms.other]
+sql = "SELECT min(a) AS n FROM s WINDOW TUMBLING (SIZE 10 SECONDS)"
+sink = "out"
+[transforms.gone]
+sql = "SELECT avg(a) AS n FROM s WINDOW TUMBLING (SIZE 10 SECONDS)"
+sink = "out"
+[sinks.out]
+format = "console"
+"""
+CHANGED = (
+    PIPELINE.replace("k, sum(a) AS s, count(*) AS n", "k, count(*) AS n")
+    .replace("max(a) AS n FROM s WINDOW TUMBLING (SIZE 10", "max(a) AS n FROM s WINDOW TUMBLING (SIZE 15")
+    .replace("min(a) AS n FROM s", "min(value) AS n FROM t")
+    .replace("transforms.gone", "transforms.fresh")
+)
+
+
+def claim(folder: Path, text: str, *, evolve: bool = False) -> None:
+    (folder / "pipeline.toml").write_text(text)
+    for plan in plan_pipeline(load_pipeline(folder / "pipeline.toml")):
+        Checkpoint(FolderStore(folder / "state" / plan.transform)).claim(plan, 2, evolve=evolve)
+
+
+def windowpane(command: str, folder: Path, *args: str) -> str:
+    return CliRunner().invoke(app, [command, str(folder / "pipeline.toml"), *args]).output
+
+
+def test_diff_says_what_a_start_would_do(tmp_path: Path) -> None:
+    claim(tmp_path, PIPELINE)
+    ledger = Checkpoint(FolderStore(tmp_path / "state" / "wider")).ledger
+    ledger.write(Entry(0, 0, 30_000_000, {"in_": 1}, {"in_": 1}, 0, maxima={"s/0": 31_000_000}))
+    (tmp_path / "pipeline.toml").write_text(CHANGED)
+    found = json.loads(windowpane("diff", tmp_path, "--json"))
+    assert {name: (each["change"], each["consent"]) for name, each in found.items()} == {
+        "same": ("unchanged", False), "taken": ("state_dropped", True), "wider": ("hand_over", False),
+        "other": ("refused", False), "fresh": ("new", False), "gone": ("removed", False),
+    }  # fmt: skip
+    assert found["wider"]["cut_us"] == 60_000_000
+    assert found["taken"]["what"] == ["without sum(a)", "outputs"]
+    text = windowpane("diff", tmp_path)
+    assert "transform  consent        what happens" in text
+    assert "cut at 1970-01-01 00:01:00" in " ".join(text.split())
+    assert json.loads(windowpane("diff", tmp_path, "--json", "--transform", "same")) == {
+        "same": {"change": "unchanged", "what": [], "reason": "", "consent": False, "cut_us": None}
+    }
+
+
+def test_a_run_needs_consent_and_says_what_it_would_be(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    claim(tmp_path, PIPELINE)
+    (tmp_path / "pipeline.toml").write_text(CHANGED)
+    refused = windowpane("run", tmp_path, "--transform", "taken")
+    assert "[CHECKPOINT_OTHER_QUERY]" in refused
+    assert "taken over, and state that is no longer needed is dropped (without sum(a), outputs)" in refused
+    assert "windowpane run --evolve" in refused
+    handed = windowpane("run", tmp_path, "--transform", "wider", "--evolve")
+    assert "needs a hand-over (window), which is not supported yet" in handed
+    assert "rows of other streams were never in its state" in windowpane("run", tmp_path, "--transform", "other")
+
+
+def test_history_lists_the_plans_of_a_checkpoint(tmp_path: Path) -> None:
+    only = PIPELINE.replace("[transforms.same]", "[transforms.taken2]").partition("[transforms.wider]")[0]
+    tail = '[sinks.out]\nformat = "console"\n'
+    claim(tmp_path, only + tail)
+    changed = only.replace("k, sum(a) AS s, count(*) AS n", "k, count(*) AS n") + tail
+    claim(tmp_path, changed, evolve=True)
+    claim(tmp_path, changed.replace("k, count(*) AS n", "k AS key, count(*) AS n"), evolve=True)
+    plans = json.loads(windowpane("history", tmp_path, "--json"))["taken"]
+    assert [each["change"] for each in plans] == ["new", "state_dropped", "taken_over"]
+    record = Checkpoint(FolderStore(tmp_path / "state" / "taken")).record()
+    assert record.windows_of == plans[0]["plan_id"]
+    assert record.shape is not None
+    assert record.shape.aggregates == (("_a1", "count(*)"),)  # the name that the state has
+    assert "taken over (outputs)" in windowpane("history", tmp_path, "--transform", "taken")
+
+
+def test_a_record_of_an_earlier_version_goes_on_and_learns_its_plan(tmp_path: Path) -> None:
+    claim(tmp_path, PIPELINE)
+    file = tmp_path / "state" / "taken" / "plan.json"
+    older = {key: value for key, value in json.loads(file.read_text()).items() if key not in ("shape", "plans")}
+    file.write_text(json.dumps(older))
+    (tmp_path / "pipeline.toml").write_text(CHANGED)
+    assert "an earlier version made this checkpoint" in " ".join(windowpane("diff", tmp_path).split())
+    assert "taken" in windowpane("history", tmp_path)
+    claim(tmp_path, PIPELINE)
+    assert json.loads(file.read_text())["shape"]["streams"] == ["s"]
