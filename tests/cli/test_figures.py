@@ -7,7 +7,17 @@ import io
 import pytest
 from rich.console import Console
 
-from windowpane.cli.figures import accounting_table, instant, lag, proof, stage_line, status_line
+from windowpane.cli import status
+from windowpane.cli.figures import (
+    accounting_table,
+    instant,
+    lag,
+    proof,
+    sink_troubles,
+    stage_line,
+    status_line,
+    waiting_results,
+)
 from windowpane.cli.live import Above, LiveLines
 
 TOTALS = {"in": 1234, "aggregated": 1200, "filtered": 20, "late": 10, "error": 4}
@@ -21,6 +31,28 @@ def test_the_status_line_has_what_matters_within_80_columns() -> None:
     line = status_line("hot", transform)
     assert line == "hot: 1,234 rows, 321/s · 3 open · 10 late · 4 errors · at 12:00:48, 4.2 s behind · batch 9: 0.7 s"
     assert len(line.partition(" · batch")[0]) <= 80
+
+
+def test_results_that_wait_for_a_sink_are_told() -> None:
+    none = {"up": True, "error": None, "waiting_batches": 0, "waiting_rows": 0, "waiting_bytes": 0}
+    away = {"up": False, "error": "refused", "waiting_batches": 3, "waiting_rows": 1204, "waiting_bytes": 12345,
+            "waiting_since_us": 1_714_564_848_500_000}  # fmt: skip
+    back = away | {"up": True, "error": None, "waiting_batches": 1}
+    sinks = {"out": none | {"waiting_since_us": None}, "pg": away, "old": back}
+    assert sink_troubles({"sinks": sinks}) == [
+        "pg away, 1,204 results waiting", "old catching up, 1,204 results waiting",
+    ]  # fmt: skip
+    assert waiting_results(away) == "1,204 results of 3 batches waiting since 2024-05-01 12:00:48, 12,345 bytes"
+    each = {
+        "batch_id": 4, "rows": 1, "results": 0, "seconds": 0.1, "rows_per_second": 0.0, "open_windows": 0,
+        "watermark_us": None, "totals": {"in": 0, "late": 0, "error": 0}, "sinks": sinks,
+        "side_sinks": {"pg": {"waiting": 0, "delivered": 2, "up": True, "error": None}},
+    }  # fmt: skip
+    text = status._transform("q", each)
+    assert f"to pg         {waiting_results(away)}, away: refused" in text
+    assert f"to old        {waiting_results(back)}" in text
+    assert "side rows to pg 2 delivered, 0 waiting" in text
+    assert "to out" not in text
 
 
 def test_no_watermark_yet() -> None:

@@ -17,6 +17,12 @@ TRANSFORM: dict[str, Any] = {
     "totals": {"in": 9, "aggregated": 5, "late": 2, "error": 0, "buffered": 2},
     "sums": {"rows": {}, "side": {"late": 2}, "times": {"metadata": 9}}, "routes": {"late": "dlq"},
     "side_sinks": {"dlq": {"waiting": 1, "delivered": 3, "up": False, "error": "away"}},
+    "sinks": {
+        "out": {"up": True, "error": None, "waiting_batches": 0, "waiting_rows": 0, "waiting_bytes": 0,
+                "waiting_since_us": None},
+        "pg": {"up": False, "error": "refused", "waiting_batches": 3, "waiting_rows": 1204, "waiting_bytes": 12345,
+               "waiting_since_us": 1_714_564_848_500_000},
+    },
 }  # fmt: skip
 
 
@@ -42,6 +48,15 @@ def test_what_is_not_known_yet_is_left_out_and_all_else_is_there() -> None:
     assert 'windowpane_buffer_size{transform="cold"} 2.0' in lines
     assert 'windowpane_side_rows_total{kind="late",route="dlq",transform="hot"} 2.0' in lines
     assert 'windowpane_side_sink_up{sink="dlq",transform="hot"} 0.0' in lines
+    assert 'windowpane_sink_up{sink="pg",transform="hot"} 0.0' in lines
+    assert 'windowpane_results_waiting{sink="pg",transform="hot"} 1204.0' in lines
+    assert 'windowpane_results_waiting_batches{sink="pg",transform="hot"} 3.0' in lines
+    assert 'windowpane_results_waiting_bytes{sink="pg",transform="hot"} 12345.0' in lines
+    assert 'windowpane_results_waiting_seconds{sink="out",transform="hot"} 0.0' in lines
+    (age,) = [
+        line for line in lines if line.startswith('windowpane_results_waiting_seconds{sink="pg",transform="hot"}')
+    ]
+    assert float(age.split()[-1]) > 10**7
     assert 'windowpane_batch_seconds_bucket{le="0.5",transform="hot"} 1.0' in lines
     assert 'windowpane_up{state="running"} 1.0' in lines
     assert not [line for line in lines if line.startswith("windowpane_watermark_timestamp{")]

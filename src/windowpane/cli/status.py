@@ -88,7 +88,7 @@ def _transform(name: str, each: dict[str, Any]) -> str:
     }
     rows |= {name: proof(stage["totals"]) for name, stage in each.get("stages", {}).items()}
     rows |= _more(each)
-    return "\n".join(["", name, *(f"  {label:<14}{text}" for label, text in rows.items())])
+    return "\n".join(["", name, *(f"  {label:<13} {text}" for label, text in rows.items())])
 
 
 def _more(each: dict[str, Any]) -> dict[str, str]:
