@@ -247,12 +247,13 @@ def test_what_will_not_pass_is_not_tried_again_and_shows_no_password(
     assert ungrouped.value.code == "UPDATE_WITHOUT_GROUPS"
 
 
-def test_mistakes_are_found_before_the_first_batch(database: Database, sink: MakeSink, spark: SparkSession) -> None:
+def test_mistakes_are_found_before_the_first_batch(database: Database, sink: MakeSink) -> None:
     with psycopg.connect(database.url) as connection:
         connection.execute("CREATE TABLE mine (n bigint, _batch bigint)")
         connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
 
     def mistake(to: PostgresSink, *, identified: bool = False) -> tuple[str, bool]:
+        spark: Any = None
         to.open(spark, identified=identified)
         with pytest.raises(SinkError) as found:
             to.check(["n"])

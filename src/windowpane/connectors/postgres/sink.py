@@ -86,17 +86,18 @@ class PostgresSink(Sink):
         try:
             connection = self._connected()
             there = present_columns(connection, self._table)
-            may_create = there or connection.execute(MAY_CREATE, (self._schema,)).fetchone() == (True,)
-        except psycopg.Error as failed:
+            if there:
+                self._check_columns(wanted, there)
+            elif connection.execute(MAY_CREATE, (self._schema,)).fetchone() != (True,):
+                raise SinkError(
+                    "SINK_TABLE", f"sink `{self.name}`: there is no table `{self._shown}`, and it may not be created",
+                    "create the table, or grant CREATE on its schema", passing=False,
+                )  # fmt: skip
+        except BaseException as failed:
             self.close()
+            if not isinstance(failed, psycopg.Error):
+                raise
             raise self._failed(failed) from failed
-        if there:
-            self._check_columns(wanted, there)
-        elif not may_create:
-            raise SinkError(
-                "SINK_TABLE", f"sink `{self.name}`: there is no table `{self._shown}`, and it may not be created",
-                "create the table, or grant CREATE on its schema", passing=False,
-            )  # fmt: skip
 
     def write(self, batch: SinkBatch) -> None:
         try:
