@@ -84,20 +84,22 @@ class PostgresSink(Sink):
         """Log in, and check the columns of a table that is there, or whether the user may create it."""
         wanted = [*columns, *(IDENTITY if self._identified else ()), *([GROUP_ID] if self._identified else []), BATCH]
         try:
-            connection = self._connected()
-            there = present_columns(connection, self._table)
-            if there:
-                self._check_columns(wanted, there)
-            elif connection.execute(MAY_CREATE, (self._schema,)).fetchone() != (True,):
-                raise SinkError(
-                    "SINK_TABLE", f"sink `{self.name}`: there is no table `{self._shown}`, and it may not be created",
-                    "create the table, or grant CREATE on its schema", passing=False,
-                )  # fmt: skip
+            self._check_table(self._connected(), wanted)
         except BaseException as failed:
             self.close()
             if not isinstance(failed, psycopg.Error):
                 raise
             raise self._failed(failed) from failed
+
+    def _check_table(self, connection: Connection, wanted: Sequence[str]) -> None:
+        there = present_columns(connection, self._table)
+        if there:
+            self._check_columns(wanted, there)
+        elif connection.execute(MAY_CREATE, (self._schema,)).fetchone() != (True,):
+            raise SinkError(
+                "SINK_TABLE", f"sink `{self.name}`: there is no table `{self._shown}`, and it may not be created",
+                "create the table, or grant CREATE on its schema", passing=False,
+            )  # fmt: skip
 
     def write(self, batch: SinkBatch) -> None:
         try:
