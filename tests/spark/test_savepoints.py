@@ -74,7 +74,7 @@ Savepoints.complete = die
 from windowpane.cli import main
 main()
 """
-FILES, LATE = 14, 1_000
+FILES, LATE = 9, 1_000
 FILE = re.compile(r"part-(?P<whose>.+?)-(?P<run>[0-9a-f-]{36})-(?P<batch>\d{12})-\d+\.json")
 
 
@@ -135,7 +135,7 @@ def test_a_savepoint_under_load_is_where_others_begin(spark: SparkSession, tmp_p
             [sys.executable, "-c", DIES, "run"], cwd=folder, env=runs.environment, start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        runs.until(lambda: runs.batches() >= 5)
+        runs.until(lambda: runs.batches() >= 3)
         taken = runs.command("savepoint", "mid", "--json")
         assert taken.returncode == 0, taken.stderr
         cut = runs.command("savepoint", "cut", "--timeout", "60")
@@ -150,7 +150,7 @@ def test_a_savepoint_under_load_is_where_others_begin(spark: SparkSession, tmp_p
 
     moments = json.loads(taken.stdout)["jobs"]
     until = {transform: moments[transform]["batch_id"] for transform in ("t", "d")}
-    assert 3 <= until["t"] < FILES - 1
+    assert 1 <= until["t"] < FILES - 1
     before = {transform: run_id(folder, "state", transform) for transform in ("t", "d")}
 
     drained(spark, tmp_path / "steady", "state")
