@@ -90,7 +90,9 @@ class GoingBack:
         lock = RunLock(store)
         lock.acquire()
         lock.release()
-        _check_fits(origin, config, plans, evolve=False)
+        # Whether the queries are still the same is for the next start to say. New transforms begin anew.
+        known = [plan for plan in plans if plan.transform in origin.savepoint.homes]
+        _check_fits(origin, config, known, evolve=True)
         return cls(config, origin, _cuts(origin), keeps_results)
 
     def lines(self) -> list[str]:
