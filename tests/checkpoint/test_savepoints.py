@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import asdict
 
 import pytest
 
 from tests.checkpoint.checkpoints import entry, make_checkpoint, packed, write_batch
 from tests.checkpoint.memory_store import MemoryStore
 from tests.checkpoint.test_store import store as store  # noqa: PLC0414  # a fixture
+from windowpane.checkpoint.job_folders import job_folders
 from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
@@ -239,6 +241,26 @@ def test_all_jobs_of_a_pipeline_are_kept_each_at_its_own_batch() -> None:
     assert {name: moment.batch_id for name, moment in taken.moments.items()} == {"cold": 3, "hot": 1}
     assert stood == ["cold", "hot"]
     assert {name.partition("/")[0] for name in taken.files} == {"cold", "hot"}
+
+
+def test_transforms_that_share_a_job_are_kept_at_the_batch_of_the_job() -> None:
+    store = MemoryStore()
+    make_checkpoint(store, 2, "jobs/bids")
+    store.delete("jobs/bids/plan.json")
+    store.replace("jobs/bids/job.json", b'{"format": 1, "transforms": ["hot", "cold"], "shards": 2, "generation": 0}')
+    shared = {"hot": asdict(entry(1)), "cold": asdict(entry(1, watermark_us=7))}
+    store.replace("jobs/bids/ledger/000000000001.json", json.dumps({"batch_id": 1, "transforms": shared}).encode())
+    for transform in shared:
+        store.replace(f"{transform}/plan.json", b'{"format": 1}')
+        for batch_id in (1, 2):
+            store.replace(f"{transform}/outbox/errors/{batch_id:012}-2.side", b"rows")
+    taken = take_savepoint(store, "x")
+    assert taken.moments == {"jobs/bids": Moment(1, 1_000_000, 7, 6)}
+    assert taken.homes == ["jobs/bids", "cold", "hot"]
+    target = restored(store, "x")
+    assert [(job.name, job.homes) for job in job_folders(target)] == [("jobs/bids", ("jobs/bids", "cold", "hot"))]
+    assert target.below("hot/outbox/errors").names() == ["000000000001-2.side"]
+    assert OffsetLog(target.below("jobs/bids/spark")).run_id() != "the-original"
 
 
 def test_a_checkpoint_that_is_there_is_not_replaced_and_a_restore_that_was_cut_short_is_repeated() -> None:
