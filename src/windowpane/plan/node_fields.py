@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from windowpane.core.windows import WindowSpec
+from windowpane.core.windows.cut import Cut
 from windowpane.outcomes import SideKind
 from windowpane.plan.describe import describe_emit, describe_interval
 from windowpane.plan.eventtime.timing import LateRule
@@ -82,6 +83,8 @@ class WindowPlan:
     allowed_lateness_us: int = 0
     closed_until_us: int | None = None
     """Windows that end here or before were closed by an earlier plan with less allowed lateness, and stay so."""
+    cut: Cut | None = None
+    """Of a version of a query that another one precedes or follows."""
     partition_by: tuple[str, ...] = ()
     when: str | None = None
     open: str | None = None

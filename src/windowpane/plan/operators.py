@@ -319,7 +319,7 @@ class _Building:
         if stage.mode == "processing_time":
             return [ProcessTimeIntake(stage.keys)]
         judged = [LateGate(stage.keys)] if stage.ordered or stage.late_rule == "row" else []
-        return [Intake(stage.keys, max_future_skew_us=stage.max_future_skew_us), *judged]
+        return [Intake(stage.keys, max_future_skew_us=stage.max_future_skew_us, cut=stage.cut), *judged]
 
     def watermark(self, stage: TimeStage) -> Operator:
         if stage.mode == "processing_time":
@@ -367,6 +367,7 @@ class _Building:
             partition_by=window.partition_by,
             allowed_lateness_us=window.allowed_lateness_us,
             closed_until_us=window.closed_until_us,
+            cut=window.cut,
             max_groups=aggregation.max_groups if aggregation else None,
             per_window=stage.per_window,
             emit=_policy(aggregation.emit) if aggregation else EmitPolicy(),

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from windowpane.core import columns as c
 from windowpane.core.joining import JoinPlan
 from windowpane.core.side import Key
+from windowpane.core.windows.cut import Cut
 from windowpane.errors import InternalError
 from windowpane.evaluation.result_rows import ResultRows
 from windowpane.plan.eventtime.timing import LateRule, TimeMode
@@ -83,6 +84,8 @@ class TimeStage(Stage):
     lag_us: int = 0
     max_future_skew_us: int | None = None
     idle_timeout_us: int | None = None
+    cut: Cut | None = None
+    """Of a version of a query whose windows do not follow from time alone: it takes the rows within."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,12 @@ import pyarrow as pa
 from windowpane.core import side_records
 from windowpane.core.accounting import Accounting
 from windowpane.core.operators.intake import Intake
+from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.runner import BatchResult, Runner
 from windowpane.core.state import EntryMap
 from windowpane.errors import ConfigError, StateError, nearest
 from windowpane.plan.adoption import Adopted, adopted_shape
+from windowpane.plan.build import Plan
 from windowpane.plan.changes import Change, closed_until_us, compare
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.operators import build_graph
@@ -91,7 +93,8 @@ class Harness:
         self._clock_us = int(time.time() * 1_000_000) if self._now is None else _us(self._now)
         self._arrivals = 0
         self._finished = False
-        self._watermark_us: int | None = None
+        self.watermark_us: int | None = None
+        """The watermark after the last micro-batch."""
         self._entries = EntryMap({})
         self._expressions = Expressions()
         for name, table in self._rows_of_tables.items():
@@ -122,7 +125,7 @@ class Harness:
         if not change.goes_on:
             raise StateError("STATE_OTHER_QUERY", f"the state cannot be taken over: {change.words}")
         names = adopted_shape(new, old)
-        closed = [us for us in (self._closed_until_us, closed_until_us(old, new, self._watermark_us)) if us is not None]
+        closed = [us for us in (self._closed_until_us, closed_until_us(old, new, self.watermark_us)) if us is not None]
         adopted = Adopted(
             names.keys, names.aggregates, names.carried, self.plan.plan_id, closed_until_us=max(closed, default=None)
         )
@@ -131,6 +134,23 @@ class Harness:
         self._adopted, self._schema = adopted, None
         self._start(snapshot)
         return change
+
+    def go_on(self, plan: Plan) -> None:
+        """Go on with a plan that has the same state as the one before."""
+        snapshot, watermark_us = self.snapshot(), self.watermark_us
+        self.plan = plan
+        self._start(snapshot)
+        self.watermark_us = watermark_us
+
+    def follow(self, other: Harness) -> None:
+        """Take over how far time has come in another query over the same streams, before the first row."""
+        found, own = other._time(), self._time()
+        own.watermark_us = found.watermark_us
+        own.load_header(found.header())
+        self._clock_us, self._arrivals = other._clock_us, other._arrivals
+
+    def _time(self) -> EventtimeWatermark:
+        return next(each for each in self._runner.graph.operators if isinstance(each, EventtimeWatermark))
 
     def push(
         self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None
@@ -254,7 +274,7 @@ class Harness:
             for batch in side_batches
             for record in side_records.to_records(batch, self.plan.plan_id, self.plan.transform)
         ]
-        self._watermark_us = result.watermark_us
+        self.watermark_us = result.watermark_us
         return Step(
             as_python(whole) if whole is not None else [],
             records,

@@ -17,6 +17,7 @@ from windowpane.core.operators.closing import closing_us
 from windowpane.core.rows import int64s, select
 from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec, AlignedWindows
+from windowpane.core.windows.cut import Cut, CutWindows
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -34,10 +35,13 @@ class AlignedPlan:
     """One state per window, because there would be too many panes."""
     closed_until_us: int | None = None
     """Windows that end here or before were closed under less allowed lateness, and stay so."""
+    cut: Cut | None = None
+    """Of a version of a query that another one precedes or follows."""
 
     @cached_property
     def windows(self) -> AlignedWindows:
-        return self.spec.windows()
+        windows = self.spec.windows()
+        return windows if self.cut is None else CutWindows(windows, self.cut)
 
     @property
     def shared_panes(self) -> bool:

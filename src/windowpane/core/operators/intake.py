@@ -18,6 +18,7 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.rows import Bools, Int64s, flags, int64s, select
 from windowpane.core.side import Key
 from windowpane.core.state import Header
+from windowpane.core.windows.cut import Cut
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,14 @@ class Intake(Operator):
     """Rows of the source in; good rows, side rows and the progress of the source partitions out.
 
     `max_future_skew_us`: rows further ahead of processing time do not move the watermark; they are counted, and still
-    processed.
+    processed. `cut`: of a version of a query whose windows do not follow from time alone: it takes the rows within.
     """
 
-    def __init__(self, keys: Collection[Key] = (), *, max_future_skew_us: int | None = None) -> None:
+    def __init__(
+        self, keys: Collection[Key] = (), *, max_future_skew_us: int | None = None, cut: Cut | None = None
+    ) -> None:
         super().__init__()
-        self._keys, self._max_future_skew_us = tuple(keys), max_future_skew_us
+        self._keys, self._max_future_skew_us, self._cut = tuple(keys), max_future_skew_us, cut
         self.future_rows = 0
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
@@ -54,11 +57,25 @@ class Intake(Operator):
             batch = batch.drop_columns([c.MADE])
         batch = self._without_errors(batch, frames) if c.ERROR in batch.schema.names else batch
         batch = self._without_unmatched(batch, frames) if c.UNMATCHED in batch.schema.names else batch
-        if c.KEEP not in batch.schema.names:
-            return batch
-        kept = flags(batch, c.KEEP)
-        self.counts.filtered += int(len(kept) - kept.sum())
-        return select(batch, kept).drop_columns([c.KEEP])
+        if c.KEEP in batch.schema.names:
+            kept = flags(batch, c.KEEP)
+            self.counts.filtered += int(len(kept) - kept.sum())
+            batch = select(batch, kept).drop_columns([c.KEEP])
+        return batch if self._cut is None else self._within(self._cut, batch, frames)
+
+    def _within(self, cut: Cut, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
+        """Rows of this version. Those of another one are in no window here, or late if that one has ended."""
+        ts = int64s(batch, c.EVENT_TIME)
+        own, late = cut.has(ts), cut.too_late(ts)
+        self.counts.no_window += int((~own & ~late).sum())
+        if late.any():
+            self.counts.late += int(late.sum())
+            batch_late = side.side_batch(
+                "late", side.LATE_WINDOW, select(batch, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
+                keys=self._keys,
+            )  # fmt: skip
+            frames.append(SideRows(batch_late))
+        return select(batch, own)
 
     def _without_errors(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         good = batch.column(c.ERROR).is_null().to_numpy(zero_copy_only=False)

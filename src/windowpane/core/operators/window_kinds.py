@@ -22,6 +22,7 @@ from windowpane.core.operators.sliding import SlidingAggregation, SlidingWindow
 from windowpane.core.operators.state_window import StateWindow
 from windowpane.core.side import Key
 from windowpane.core.windows import AlignedSpec, Count, Session, Sliding, State, WindowSpec
+from windowpane.core.windows.cut import Cut
 from windowpane.errors import InternalError
 
 
@@ -35,6 +36,8 @@ class WindowSettings:
     partition_by: tuple[str, ...] = ()
     allowed_lateness_us: int = 0
     closed_until_us: int | None = None
+    """As of `AlignedPlan`."""
+    cut: Cut | None = None
     """As of `AlignedPlan`."""
     max_groups: int | None = None
     per_window: bool = False
@@ -109,6 +112,7 @@ def _aligned(settings: WindowSettings) -> AlignedPlan:
         max_groups=settings.max_groups,
         per_window=settings.per_window,
         closed_until_us=settings.closed_until_us,
+        cut=settings.cut,
     )
 
 

@@ -1,0 +1,171 @@
+"""A hand-over against an oracle: no row is missing, and none is counted in two results of one window."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from windowpane.errors import PlanError
+from windowpane.testing.hand_over import HandOver
+from windowpane.testing.harness import Harness, Step
+
+SECOND = 1_000_000
+STREAM = {"schema": "ts BIGINT, k STRING, a BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}
+Row = tuple[int, str | None, int]
+"""Milliseconds, key, number."""
+Spans = Callable[[int], list[tuple[int, int]]]
+
+
+def harness(window: str, where: str = "", lag: str = "0s", columns: str = "k, count(*) AS n, sum(a) AS s") -> Harness:
+    group = "GROUP BY k" if "count" in columns else ""
+    sql = f"SELECT window_start, {columns} FROM s {where} {group} {window}"
+    sql = sql if window else f"SELECT {columns} FROM s {where}"
+    options = {"eventtime.enabled": True, "eventtime.late_tolerance": lag, "max_future_skew": "off"}
+    return Harness(sql, streams={"s": STREAM}, options=options)
+
+
+def given(rows: list[Row]) -> list[dict[str, object]]:
+    return [{"ts": ts, "k": k, "a": a} for ts, k, a in rows]
+
+
+def hopping(size: int, slide: int) -> Spans:
+    return lambda ts: [(start, start + size) for start in range(ts // slide * slide, ts - size, -slide)]
+
+
+def windows(rows: list[Row], spans: Spans, own: Callable[[int], bool]) -> Counter[tuple[object, ...]]:
+    """Of each window and key that starts on one side: how many rows it has, and their sum."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for ts, k, a in rows:
+        for start, _ in spans(ts):
+            if own(start):
+                found.setdefault((start, k), []).append(a)
+    return Counter((*key, len(numbers), sum(numbers)) for key, numbers in found.items())
+
+
+def sessions(rows: list[Row], gap: int, own: Callable[[int], bool]) -> Counter[tuple[object, ...]]:
+    found: Counter[tuple[object, ...]] = Counter()
+    for key in {k for _, k, _ in rows}:
+        last, current = None, list[Row]()
+        for row in sorted((row for row in rows if row[1] == key and own(row[0])), key=lambda row: row[0]):
+            if last is not None and row[0] - last >= gap:
+                found[current[0][0], key, len(current), sum(each[2] for each in current)] += 1
+                current = []
+            current.append(row)
+            last = row[0]
+        if current:
+            found[current[0][0], key, len(current), sum(each[2] for each in current)] += 1
+    return found
+
+
+def emitted(steps: list[Step]) -> Counter[tuple[object, ...]]:
+    rows = [row for step in steps for row in step.rows]
+    return Counter((round(row["window_start"].timestamp() * 1000), row["k"], row["n"], row["s"]) for row in rows)  # type: ignore[attr-defined]
+
+
+CASES = {
+    "tumbling to hopping": ("WINDOW TUMBLING (SIZE 10 SECONDS)", hopping(10_000, 10_000),
+                            "WINDOW HOPPING (SIZE 12 SECONDS, SLIDE 4 SECONDS)", hopping(12_000, 4_000)),
+    "hopping to tumbling": ("WINDOW HOPPING (SIZE 9 SECONDS, SLIDE 2 SECONDS)", hopping(9_000, 2_000),
+                            "WINDOW TUMBLING (SIZE 5 SECONDS)", hopping(5_000, 5_000)),
+    "another WHERE": ("WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 3 SECONDS)", hopping(6_000, 3_000),
+                      "WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 3 SECONDS)", hopping(6_000, 3_000)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_both_plans_are_whole(name: str, seed: int) -> None:
+    old_window, old_spans, new_window, new_spans = CASES[name]
+    rng = random.Random(seed)
+    base = rng.choice([0, -100_000])
+    times = [base + at * 700 + rng.randrange(3_000) for at in range(80)]
+    rows = [(ts, rng.choice(["x", "y", None]), rng.randrange(10)) for ts in times]
+    old, new = harness(old_window, lag="4s"), harness(new_window, "WHERE a > 3", lag="4s")
+    read = rows[:30]
+    steps: list[tuple[Step, Step | None]] = []
+    before = [old.push(given(read[:15])), old.push(given(read[15:]))]
+    job = HandOver.of(old, new, max(ts for ts, _, _ in read) * 1000)
+    assert job is not None
+    for low in range(30, 80, 10):
+        found = job.push(given(rows[low : low + 10]))
+        steps.append((found.after, found.before))
+    assert job.before is None, "the old plan has closed its last window"
+    found = job.end()
+    steps.append((found.after, None))
+    cut = job.cut_us // 1000
+    assert cut > max(ts for ts, _, _ in read)
+    wanted = windows(rows, old_spans, lambda start: start < cut)
+    assert emitted([*before, *(each for _, each in steps if each)]) == wanted
+    kept = [row for row in rows if row[2] > 3]
+    assert emitted([each for each, _ in steps]) == windows(kept, new_spans, lambda start: start >= cut)
+    assert not any(each.side for pair in steps for each in pair if each)
+    assert sum(step.accounting.no_window for pair in steps for step in pair if step) > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_are_cut(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = [(at * 900 + rng.randrange(2_000), rng.choice(["x", None]), at) for at in range(60)]
+    old, new = (harness(f"WINDOW SESSION (GAP {gap} SECONDS)", lag="3s") for gap in (2, 3))
+    first = old.push(given(rows[:20]))
+    job = HandOver.of(old, new, max(ts for ts, _, _ in rows[:20]) * 1000)
+    assert job is not None
+    steps = [job.push(given(rows[low : low + 10])) for low in range(20, 60, 10)]
+    steps.append(job.end())
+    cut = job.cut_us / 1000
+    after = [each.after for each in steps]
+    assert emitted([first, *(each.before for each in steps if each.before)]) == sessions(
+        rows, 2_000, lambda ts: ts < cut
+    )
+    assert emitted(after) == sessions(rows, 3_000, lambda ts: ts >= cut)
+
+
+def test_plain_rows_come_out_once() -> None:
+    rows: list[Row] = [(at * 1000, "x", at) for at in range(12)]
+    old, new = harness("", columns="a"), harness("", columns="a, k")
+    first = old.push(given(rows[:5]))
+    job = HandOver.of(old, new, 4_000_000)
+    assert job is not None
+    steps = [job.push(given(rows[5:8])), job.push(given(rows[8:])), job.end()]
+    found = [row["a"] for row in [*first.rows, *(row for step in steps for row in step.rows)]]
+    assert Counter(found) == Counter(range(12))
+
+
+def test_rows_of_a_plan_that_has_ended_are_late() -> None:
+    old, new = harness("WINDOW TUMBLING (SIZE 10 SECONDS)"), harness("WINDOW TUMBLING (SIZE 5 SECONDS)")
+    old.push(given([(1_000, "x", 1)]))
+    job = HandOver.of(old, new, 1_000_000)
+    assert job is not None
+    assert job.cut_us == 10 * SECOND
+    step = job.push(given([(12_000, "x", 1), (2_000, "x", 1)]))
+    assert step.before is not None
+    assert (step.before.accounting.aggregated, step.before.accounting.no_window) == (1, 1)
+    assert (step.after.accounting.aggregated, step.after.accounting.no_window) == (1, 1)
+    step = job.push(given([(25_000, "x", 1), (3_000, "x", 1)]))
+    assert step.before is not None
+    assert (step.before.accounting.late, step.after.accounting.no_window) == (1, 1)
+    step = job.push(given([(4_000, "x", 1)]))
+    assert (step.before, step.after.accounting.late) == (None, 1)
+
+
+def test_a_slow_partition_holds_back_the_new_plan_too() -> None:
+    old, new = (harness(f"WINDOW TUMBLING (SIZE {size} SECONDS)") for size in (10, 5))
+    old.push(given([(1_000, "x", 1)]), shard=1)
+    old.push(given([(8_000, "x", 1)]), shard=2)
+    job = HandOver.of(old, new, 8_000_000)
+    assert job is not None
+    assert job.push(given([(30_000, "x", 1)]), shard=2).rows == []
+    assert emitted([each for each in (job.push(given([(11_000, "x", 1)]), shard=1).before,) if each]) == {
+        (0, "x", 2, 2): 1
+    }
+
+
+def test_what_cannot_be_handed_over() -> None:
+    base = harness("WINDOW TUMBLING (SIZE 10 SECONDS)")
+    with pytest.raises(PlanError, match="look back across the cut"):
+        HandOver.of(base, harness("WINDOW SLIDING (LOOKBACK 5 SECONDS)"), 0)
+    shifted = harness("WINDOW TUMBLING (SIZE 10 SECONDS, OFFSET 3 SECONDS)")
+    assert HandOver.of(base, shifted, 0) is None
