@@ -68,6 +68,9 @@ def windowpane(folder: Path, *args: str) -> tuple[int, str]:
 
 
 def test_it_is_taken_listed_and_removed(folder: Path) -> None:
+    code, output = windowpane(folder, "savepoint", "monday", "--checkpoint", str(folder / "nothing"))
+    assert (code, "[NO_CHECKPOINT]" in output) == (1, True)
+    assert not (folder / "nothing").exists()
     assert windowpane(folder, "savepoints")[1].startswith("no savepoints in")
     code, output = windowpane(folder, "savepoint", "monday")
     assert code == 0, output

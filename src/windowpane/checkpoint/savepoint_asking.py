@@ -6,7 +6,7 @@ import time
 
 from windowpane.checkpoint.control import Requests, new_savepoint_request
 from windowpane.checkpoint.run_lock import RunLock
-from windowpane.checkpoint.savepoint_taking import take_savepoint
+from windowpane.checkpoint.savepoint_taking import jobs_to_keep, take_savepoint
 from windowpane.checkpoint.savepoints import Savepoint, Savepoints, check_name
 from windowpane.checkpoint.store import Store
 from windowpane.errors import StateError
@@ -19,6 +19,7 @@ _LOOK_SECONDS = 2.0
 def get_savepoint(store: Store, name: str, timeout: float) -> Savepoint:
     """StateError if it cannot be taken, or the running pipeline does not answer in time. Needs no Spark."""
     check_name(name)
+    jobs_to_keep(store)  # before the lease, which makes files
     deadline = time.monotonic() + timeout
     while True:
         lock = RunLock(store)

@@ -40,11 +40,7 @@ class _VanishedError(Exception):
 
 def take_savepoint(store: Store, name: str, standstill: Standstill = lambda _: nullcontext()) -> Savepoint:
     """Only the holder of the lease may call it, with the store for it. StateError if there is nothing to keep."""
-    jobs = job_folders(store)
-    if not jobs:
-        hint = "windowpane run makes one when it first runs"
-        raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {store.address()}", hint)
-    _check_unfinished(store, jobs)
+    jobs = jobs_to_keep(store)
     kept = Savepoints(store)
     kept.sweep()
     draft = kept.begin(name)
@@ -70,7 +66,12 @@ def _taken(store: Store, name: str, jobs: Sequence[JobFolder], standstill: Stand
     )  # fmt: skip
 
 
-def _check_unfinished(store: Store, jobs: Sequence[JobFolder]) -> None:
+def jobs_to_keep(store: Store) -> list[JobFolder]:
+    """The jobs of a checkpoint; StateError if there is none, or one has ended gracefully."""
+    jobs = job_folders(store)
+    if not jobs:
+        hint = "windowpane run makes one when it first runs"
+        raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {store.address()}", hint)
     for job in jobs:
         if store.below(job.name).exists("finished.json"):
             raise StateError(
@@ -78,6 +79,7 @@ def _check_unfinished(store: Store, jobs: Sequence[JobFolder]) -> None:
                 f"{store.address(job.name)} is finished: it has ended gracefully, and there is nothing to go on with",
                 "take a savepoint while the pipeline runs, or after windowpane stop",
             )
+    return jobs
 
 
 @dataclass

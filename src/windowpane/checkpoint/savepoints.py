@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter
 
 from windowpane.checkpoint.lease import lease_lost
 from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
-from windowpane.checkpoint.store import Store, corrupt
+from windowpane.checkpoint.store import CORRUPT, Store, corrupt
 from windowpane.errors import StateError, nearest
 
 FOLDER = "savepoints"
@@ -128,18 +130,19 @@ class Savepoints:
         """Remove a draft that cannot be completed."""
         self._remove(name)
 
-    def delete(self, name: str) -> Savepoint:
-        """Remove a whole savepoint. Needs no lease: a running pipeline does not use it."""
-        found = self.find(name)
+    def delete(self, name: str) -> None:
+        """Remove a savepoint, damaged or not. Needs no lease: a running pipeline does not use it."""
+        with _damage_ignored():
+            self.find(name)
         self._remove(name)
-        return found
 
     def sweep(self) -> None:
         """Remove what was cut off before it was whole. Only the holder of the lease may call it."""
         for name in self._store.names():
-            content = read_object(self._store, f"{name}/{_FILE}", {})
-            if content is None or not content.get("complete"):
-                self._remove(name)
+            with _damage_ignored():  # it is reported when the savepoint is used
+                content = read_object(self._store, f"{name}/{_FILE}", {})
+                if content is None or not content.get("complete"):
+                    self._remove(name)
 
     def _remove(self, name: str) -> None:
         self._store.delete(f"{name}/{_FILE}")  # first: without it there is no savepoint
@@ -152,6 +155,15 @@ class Savepoints:
             return None
         content.pop("format", None)
         return typed(_SAVEPOINT, content, self._store.address(file), _HINT)
+
+
+@contextmanager
+def _damage_ignored() -> Iterator[None]:
+    try:
+        yield
+    except StateError as failed:
+        if failed.code != CORRUPT:
+            raise
 
 
 def check_name(name: str) -> None:

@@ -12,6 +12,8 @@ from windowpane.errors import StateError
 
 UNAVAILABLE = "STATE"
 """The code of errors of a place that refuses or does not answer. What is there may be fine."""
+CORRUPT = "CHECKPOINT_CORRUPT"
+"""The code of errors of something that is there and cannot be used."""
 RESTORE = "restore it from a copy, or set another `checkpoint` folder to start anew"
 
 
@@ -181,7 +183,7 @@ def adopt_by_reading(store: Store, source: Store, name: str, to: str) -> bool:
 
 def corrupt(address: object, reason: object, hint: str = RESTORE) -> StateError:
     """The error for a part of a checkpoint that is there but cannot be used."""
-    return StateError("CHECKPOINT_CORRUPT", f"{address} is damaged: {reason}", hint)
+    return StateError(CORRUPT, f"{address} is damaged: {reason}", hint)
 
 
 def unwritable(address: object, reason: str) -> StateError:

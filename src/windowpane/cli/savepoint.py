@@ -37,8 +37,8 @@ def take(path: Path | None, name: str, place: str | None, timeout: float, *, as_
 
 def delete(path: Path | None, name: str, place: str | None, *, as_json: bool) -> str:
     """Remove a savepoint. Gives the text to print."""
-    removed = Savepoints(checkpoint_store(path, place)).delete(name)
-    return json.dumps({"removed": _as_dict(removed)}, indent=2) if as_json else f"removed savepoint {name}"
+    Savepoints(checkpoint_store(path, place)).delete(name)
+    return json.dumps({"removed": name}, indent=2) if as_json else f"removed savepoint {name}"
 
 
 def show(path: Path | None, place: str | None, *, as_json: bool) -> str:
