@@ -64,7 +64,7 @@ class OffsetLog:
 
     def read_files(self, batch_id: int, folder: str) -> set[str]:
         """Local paths, or addresses elsewhere, of the files in `folder` that batches up to this one have read."""
-        logged = [self._logged(source, 0, last) for source, last in self.file_offsets(batch_id).items()]
+        logged = [self._logged_until(source, last) for source, last in self.file_offsets(batch_id).items()]
         inside = [file.path for files in logged for file in files if is_under(file.path, folder)]
         return {plain(path) for path in inside}
 
@@ -108,6 +108,14 @@ class OffsetLog:
             names = self._store.below(log).names()
             own = [self._entries(f"{log}/{name}") for name in names if name[0].isdigit()]
         return [file for files in own for file in files if first <= file.number <= last]
+
+    def _logged_until(self, source: int, last: int) -> list[PlannedFile]:
+        """All files up to a number of a source's log. A file that Spark has compacted has those before it too."""
+        log = f"sources/{source}"
+        names = [name for name in self._store.below(log).names() if name[0].isdigit()]
+        first = max((int(name.partition(".")[0]) for name in names if name.endswith(".compact")), default=0)
+        found = [self._entries(f"{log}/{name}") for name in names if int(name.partition(".")[0]) >= first]
+        return [file for files in found for file in files if file.number <= last]
 
     def _entries(self, name: str) -> list[PlannedFile]:
         try:

@@ -137,7 +137,7 @@ class _JobCopy:
     def _own(self, home: str, sizes: dict[str, int]) -> Iterator[str]:
         """Files of windowpane to be shared. Small records are written instead."""
         settled = {name.rpartition("/")[0]: self._count(home, name) for name in sizes if name.endswith(COUNT_FILE)}
-        read = self._read_again(home)
+        read = self._read_again(home) if any(name.startswith("reinject/") for name in sizes) else set()
         for name in sizes:
             folder, _, last = name.rpartition("/")
             if name.partition("/")[0] in _LEFT_OUT or name.startswith("undelivered-") or last == COUNT_FILE:

@@ -77,7 +77,8 @@ class RunningPipeline:
     def savepoint(self, name: str, give_up: Callable[[], bool] = lambda: False) -> Savepoint:
         """Keep the checkpoint under a name, each job between two of its micro-batches. The others run meanwhile.
 
-        StateError if the name is taken, or `give_up` says so before a running micro-batch has ended.
+        Waits for running micro-batches, so none of them may call it. StateError if the name is taken, or `give_up` says
+        so before a running micro-batch has ended.
         """
         gates = {transform.checkpoint.address: transform.gate for transform in self.transforms}
 
