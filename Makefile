@@ -134,6 +134,11 @@ bench-rollup: setup ## Measure 1 s to 1 min to 1 h in one query against the 1 s 
 	@scripts/java
 	$(PYTHON) -m bench.rollup $(ARGS)
 
+.PHONY: bench-backfill
+bench-backfill: setup ## Measure a backfill against the stream and Spark's own batch query (ARGS="--rows 40000000")
+	@scripts/java
+	$(PYTHON) -m bench.backfill $(ARGS)
+
 .PHONY: bench-wide
 bench-wide: setup ## Measure micro-batches with as many tasks and shards as a cluster has (ARGS="--widths 8,64")
 	@scripts/java

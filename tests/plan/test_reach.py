@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from windowpane.core.time_range import ALWAYS, TimeRange
 from windowpane.plan.reach import Reach, reach_of
 from windowpane.testing import Harness
+from windowpane.time import from_datetime
 
 SECOND = 1_000_000
 HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
@@ -60,3 +62,37 @@ def test_other_windows_need_all_rows_and_the_plan_says_why(sql: str, why: str, s
     assert len(found.unbounded) == 1
     assert why in found.unbounded[0]
     assert found.around(TimeRange(0, HOUR)) == ALWAYS
+
+
+RANGED = [
+    "SELECT window_start AS at, k, sum(v) AS s FROM a GROUP BY hoppingwindow('ss', 30, 10), k",
+    "SELECT trigger_time AS at, sum(v) AS s FROM a GROUP BY slidingwindow('ss', 7, 4)",
+    ("SELECT window_start AS at, k, sum(n) AS s FROM (SELECT k, count(*) AS n FROM a GROUP BY tumblingwindow('ss', 7), "
+     "k) AS m GROUP BY hoppingwindow('ss', 20, 10), k"),
+    ("SELECT window_start AS at, max(s) AS s FROM (SELECT sum(v) AS s FROM a GROUP BY slidingwindow('ss', 5)) AS m "
+     "GROUP BY tumblingwindow('ss', 10)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", RANGED)
+def test_windows_of_a_range_are_the_same_without_the_rows_beyond_its_reach(sql: str) -> None:
+    start = dt.datetime(1969, 12, 31, 23, 59, 30, tzinfo=dt.UTC)
+    seconds = [step * 37 % 120 + step % 3 / 4 for step in range(90)]
+    rows: list[dict[str, Any]] = [
+        {"k": "xy"[step % 2], "v": step, "ts": start + dt.timedelta(seconds=at)} for step, at in enumerate(seconds)
+    ]
+    whole = Harness(sql, streams={"a": STREAM}, options={"eventtime.enabled": True}, watermark="manual", now=200 * DAY)
+    low, high = -7 * SECOND, 31 * SECOND
+    read = reach_of(whole.plan.stages).around(TimeRange(low, high))
+    assert read.from_us is not None
+    assert read.to_us is not None
+    near = [row for row in rows if read.from_us <= from_datetime(row["ts"]) < read.to_us]
+    assert 0 < len(near) < len(rows)
+
+    def results(given: list[dict[str, Any]]) -> list[str]:
+        harness = whole.again()
+        found = [*harness.push(given).rows, *harness.end().rows]
+        return sorted(str(row) for row in found if low <= from_datetime(row["at"]) < high)  # type: ignore[arg-type]
+
+    assert results(near) == results(rows)
+    assert results(rows)

@@ -95,6 +95,12 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane stop && windowpane rescale --shards 8",
         "windowpane rescale jobs/pipeline.toml --shards 4 --dry-run --json",
     ),
+    run_commands.backfill: (
+        "windowpane backfill --from 2026-01-01 --to 2026-02-01",
+        "windowpane backfill jobs/pipeline.toml --from -1d --to now --transform hot --into hot_again",
+        "windowpane backfill --from -7d --to -1d --check --json",
+        "windowpane backfill --from 2026-01-01T12:00:00+01:00 --to 2026-01-02 --dry-run",
+    ),
     run_commands.inspect: (
         "windowpane inspect",
         "windowpane inspect --ledger 20",

@@ -195,6 +195,43 @@ def rescale(
         out.write(rescale(pipeline, shards, transform, dry_run=dry_run, as_json=as_json))
 
 
+def backfill(
+    pipeline: PipelineFile = None,
+    *,
+    since: Annotated[
+        str,
+        typer.Option("--from", metavar="T", help="Windows that start at T or later: 2026-01-31, an instant, or -1d."),
+    ],
+    until: Annotated[
+        str, typer.Option("--to", metavar="T", help="Windows that start before T; now is an instant too.")
+    ],
+    transform: TransformName = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="SINK", help="A sink of the file, instead of the transform's own.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; compare with what the stream has emitted. Exit code 1: it differs."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be read and written, without starting Spark.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run the queries over old input as a batch: what the stream would have given with complete input."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.backfill import BackfillOptions, backfill  # noqa: PLC0415
+
+        options = BackfillOptions(since, until, transform, into, check=check, dry_run=dry_run, as_json=as_json)
+        text, same = backfill(pipeline, options)
+        out.write(text)
+        if not same:
+            raise typer.Exit(1)
+
+
 def inspect(
     pipeline: Annotated[
         Path | None,

@@ -28,6 +28,9 @@ class ConsoleSink(Sink):
     def create(cls, name: str, settings: SinkSettings) -> ConsoleSink:
         return cls(name, int(settings.options.get("numRows", SHOWN)))
 
+    def for_backfill(self, run: str, *, identified: bool) -> ConsoleSink:
+        return self
+
     def write(self, batch: SinkBatch) -> None:
         if batch.side_records:
             self._print_side_records(batch)

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from windowpane.config import Stream
+from windowpane.connectors.history import AnyReader
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
 from windowpane.formats import load
@@ -36,7 +36,7 @@ def is_read_by_line(stream: Stream) -> bool:
     return source.is_files and stream.codec is not None and not options & source.whole_file_options
 
 
-def load_lines(reader: DataStreamReader, stream: Stream, path: str | None) -> DataFrame:
+def load_lines(reader: AnyReader, stream: Stream, path: str | None) -> DataFrame:
     """The lines of files in the column `_line`, and the columns that folders name, in their declared types."""
     found = reader.format("text").load(path)
     types = {column.name.lower(): column.type for column in parse_schema(stream.schema_ or "")}

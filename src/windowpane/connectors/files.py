@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.hadoop import hadoop_path, hadoop_settings, renaming_context, session_access
+from windowpane.connectors.read_back import ORDER, ReadBack, Written
 from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch, SinkSettings
 from windowpane.durable import sync_folder
 from windowpane.errors import SinkError, StateError, gist
@@ -24,6 +25,8 @@ from windowpane.remote.objects import client, has_obstore, is_object_store, key_
 
 _COPIED_BYTES = 5_000_000_000
 """S3 copies objects up to this size in one step. Hadoop copies larger ones in parts."""
+BACKFILL = "-backfill"
+"""What the folder of backfills has behind the name of the stream's."""
 STAGING = "_staging"
 """Names that start with an underscore are hidden from readers."""
 
@@ -62,6 +65,37 @@ class FileSink(Sink):
         if not is_folder:
             what = f"sink `{self.name}` cannot write to {self._path}: {place} is not a folder"
             raise SinkError("SINK_WRITE", what, "remove the file, or set another path")
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return self._path
+
+    def for_backfill(self, run: str, *, identified: bool) -> FileSink:
+        """In a folder of its own beside the stream's, because files of both would give each window twice."""
+        return FileSink(self.name, self._format, f"{self._path}{BACKFILL}/{run}", self._options)
+
+    def read_back(self, expected: DataFrame, written: Written) -> ReadBack:
+        """Files are named by batch, so that the last emission is in the last file."""
+        spark = expected.sparkSession
+        if not self._has(spark, written.prefix()):
+            return ReadBack(expected.toArrow(), expected.limit(0).toArrow())
+        reader = spark.read.format(self._format).schema(expected.schema).options(**self._options)
+        found = reader.load(f"{self._path}/{written.prefix()}*")
+        return ReadBack(expected.toArrow(), found.selectExpr("*", f"_metadata.file_name AS {ORDER}").toArrow())
+
+    def side_records(self, spark: SparkSession, written: Written) -> list[str]:
+        prefix = written.prefix(side=True)
+        if not self._has(spark, prefix):
+            return []
+        reader = spark.read.schema("value STRING").options(**({} if self._format == "json" else self._options))
+        found = reader.format("text" if self._format == "json" else self._format).load(f"{self._path}/{prefix}*")
+        return [row[0] for row in found.collect() if row[0]]
+
+    def _has(self, spark: SparkSession, prefix: str) -> bool:
+        folder, files = hadoop_path(spark, self._path)
+        jvm: Any = spark._jvm  # noqa: SLF001  # Hadoop's file systems have no Python API
+        return bool(files.globStatus(jvm.org.apache.hadoop.fs.Path(folder, f"{prefix}*")) or ())
 
     def write(self, batch: SinkBatch) -> None:
         staging = f"{self._path}/{STAGING}-{batch.identity}"

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from windowpane.config import Stream
 from windowpane.connectors import decoding
+from windowpane.connectors.history import AnyReader
 from windowpane.connectors.sinks import (
     EMIT_EPOCH,
     GROUP_KEY,
@@ -37,7 +37,7 @@ records takes about twice as long."""
 _KEY_TEXT = "make_valid_utf8(CAST(key AS STRING)) AS key"
 
 
-def load(reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
+def load(reader: AnyReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
     """The columns of Spark's Kafka source."""
     require_connector(spark, f"stream `{name}`", f"streams.{name}.format")
     return reader.options(**client_defaults(stream)).load()

@@ -53,6 +53,10 @@ class RetryingSink(Sink):
         self.delivery, self.wants_identity, self.can_wait = sink.delivery, sink.wants_identity, sink.can_wait
         self._sink, self._pauses, self._stopping, self._redact = sink, tuple(pauses), stopping, redact
 
+    @property
+    def place(self) -> str | None:
+        return self._sink.place
+
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         self._sink.open(spark, identified=identified)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from windowpane.connectors.read_back import ORDER, ReadBack, Written
 from windowpane.errors import ConfigError, SinkError, gist
 
 WINDOW_ID, GROUP_KEY, EMIT_EPOCH, IS_FINAL = IDENTITY = ("_window_id", "_group_key", "_emit_epoch", "_is_final")
@@ -63,6 +64,8 @@ class SinkBatch:
     """To be called before rows become visible. Raises StateError once another process has taken over."""
     large: bool = False
     """The rows may be too many for the driver's memory."""
+    replaces: bool = False
+    """These rows take the place of those that an earlier batch of the same identity has written: a backfill again."""
     was_unnamed: bool = False
     """An earlier version may have written this batch, to files without the run in their names."""
 
@@ -129,6 +132,11 @@ class Sink(abc.ABC):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @property
+    def place(self) -> str | None:
+        """The folder or table that it writes to, for messages."""
+        return None
+
     @classmethod
     def create(cls, name: str, settings: SinkSettings) -> Sink:  # noqa: ARG003  # for sinks with settings
         """A sink of the pipeline's configuration."""
@@ -155,6 +163,25 @@ class Sink(abc.ABC):
         sink is away.
         """
 
+    def for_backfill(self, run: str, *, identified: bool) -> Sink | None:
+        """The sink that takes the results of a backfill beside those of the stream.
+
+        A backfill of the same `run` again replaces what it has written. `identified`: results have an identity. None:
+        results would be there twice.
+        """
+        return None
+
+    def read_back(self, expected: DataFrame, written: Written) -> ReadBack | None:
+        """What the stream has written, beside the results of a batch; None if the sink cannot be read.
+
+        `expected` has the columns IDENTITY if the sink wants them and results have an identity.
+        """
+        return None
+
+    def side_records(self, spark: SparkSession, written: Written) -> list[str] | None:
+        """The side records of a transform as JSON; None if the sink cannot be read."""
+        return None
+
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:
         """Write the rows of one micro-batch."""
@@ -173,13 +200,32 @@ class MemorySink(Sink):
         super().__init__(name)
         self._batches: dict[tuple[int, str], list[Row]] = {}
 
+    def for_backfill(self, run: str, *, identified: bool) -> MemorySink:
+        return self
+
     def write(self, batch: SinkBatch) -> None:
         self._batches[batch.batch_id, batch.identity] = batch.frame.collect()
+
+    def read_back(self, expected: DataFrame, written: Written) -> ReadBack:
+        emitted = expected.sparkSession.createDataFrame(
+            self._of(f"{written.transform}-{written.run}-"), expected.schema
+        )
+        return ReadBack(expected.toArrow(), _numbered(emitted.toArrow()))
+
+    def side_records(self, spark: SparkSession, written: Written) -> list[str]:
+        return [str(row[0]) for row in self._of(f"{written.transform}.side-{written.run}-")]
+
+    def _of(self, identity: str) -> list[Row]:
+        return [row for key in sorted(self._batches) if key[1].startswith(identity) for row in self._batches[key]]
 
     @property
     def rows(self) -> list[Row]:
         """All rows so far, in order of their batches."""
         return [row for batch_id in sorted(self._batches) for row in self._batches[batch_id]]
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column(ORDER, pa.array(range(rows.num_rows), pa.int64()))
 
 
 class CallableSink(Sink):

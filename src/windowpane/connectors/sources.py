@@ -9,12 +9,12 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import IntegerType, StructField, StructType, TimestampType
 
 from windowpane.config import Stream, Table
 from windowpane.connectors import decoding, kafka
 from windowpane.connectors.hadoop import hadoop_path
+from windowpane.connectors.history import AnyReader, History, reader_of
 from windowpane.connectors.limits import limited_options
 from windowpane.connectors.sinks import WHOLE_JSON
 from windowpane.core import columns as c
@@ -65,14 +65,15 @@ def open_stream(
     originals: bool,
     queue: str | None = None,
     reading: Reading = EXACTLY,
+    history: History | None = None,
 ) -> DataFrame:
     """A stream as Spark reads it, with the columns that the stages need in addition.
 
-    `queue`: the path or URI of the folder of this stream's reinjected rows.
+    `queue`: the path or URI of the folder of this stream's reinjected rows. `history`: read what is there, as a batch.
     """
-    limited = limited_options(stream, max_records) | reading.options(name)
+    limited = _options(stream, max_records, history) | reading.options(name)
     options = with_defaults(limited, stream.source_format.reader_defaults)
-    reader = spark.readStream.format(stream.format or "").options(**options)
+    reader = reader_of(spark, history).format(stream.format or "").options(**options)
     if stream.source_format.is_messages:
         opened = _messages(reader, spark, name, stream)
     elif stream.source_format.is_files:
@@ -84,7 +85,11 @@ def open_stream(
     return _with_original(opened, originals=originals)
 
 
-def _messages(reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
+def _options(stream: Stream, max_records: int, history: History | None) -> dict[str, str]:
+    return limited_options(stream, max_records) if history is None else history.options(stream, max_records)
+
+
+def _messages(reader: AnyReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
     """Each Kafka partition is a source partition. Values are decoded if the stream has a schema."""
     records = kafka.load(reader, spark, name, stream)
     stamped = _with_stamp(records.withColumn(c.SOURCE_PARTITION, kafka.source_partition(name, stream)), stream)
@@ -92,7 +97,7 @@ def _messages(reader: DataStreamReader, spark: SparkSession, name: str, stream: 
 
 
 def _files(
-    reader: DataStreamReader, spark: SparkSession, name: str, stream: Stream, *, path: str | None, reading: Reading
+    reader: AnyReader, spark: SparkSession, name: str, stream: Stream, *, path: str | None, reading: Reading
 ) -> DataFrame:
     """Text that cannot be read is in CORRUPT."""
     _make_folder(spark, stream, path)
@@ -108,33 +113,48 @@ def _files(
     return _with_file(reading.select(reader.load(path) if path else reader.load()))
 
 
-def _other(reader: DataStreamReader, stream: Stream, path: str | None) -> DataFrame:
+def _other(reader: AnyReader, stream: Stream, path: str | None) -> DataFrame:
     reader = reader.schema(stream.schema_) if stream.schema_ else reader
     return reader.load(path) if path else reader.load()
 
 
 def list_files(
-    spark: SparkSession, name: str, stream: Stream, base: Path, *, max_records: int, reading: Reading = EXACTLY
+    spark: SparkSession,
+    name: str,
+    stream: Stream,
+    base: Path,
+    *,
+    max_records: int,
+    reading: Reading = EXACTLY,
+    history: History | None = None,
 ) -> DataFrame:
     """The files of a stream as Spark's file source lists them, with its limits, log and restarts.
 
-    The content is not selected, so Spark does not open any file.
+    The content is not selected, so Spark does not open any file. `history`: as of `open_stream`.
     """
     path = resolved(stream.path, base)
     _make_folder(spark, stream, path)
-    options = limited_options(stream, max_records) | reading.options(name)
-    reader = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).options(**options)
+    options = _options(stream, max_records, history) | reading.options(name)
+    reader = reader_of(spark, history).format("binaryFile").schema(FILE_SCHEMA).options(**options)
     return reading.select(reader.load(path)).select("path", "modificationTime")
 
 
 def open_records(
-    spark: SparkSession, name: str, stream: Stream, *, max_records: int, own: Sequence[str], stamped: bool
+    spark: SparkSession,
+    name: str,
+    stream: Stream,
+    *,
+    max_records: int,
+    own: Sequence[str],
+    stamped: bool,
+    history: History | None = None,
 ) -> DataFrame:
     """The records of a Kafka stream with undecoded values, which workers decode.
 
-    `own`: further columns of the record. `stamped`: add the record's timestamp as SOURCE_TIME.
+    `own`: further columns of the record. `stamped`: add the record's timestamp as SOURCE_TIME. `history`: as of
+    `open_stream`.
     """
-    reader = spark.readStream.format(stream.format or "").options(**limited_options(stream, max_records))
+    reader = reader_of(spark, history).format(stream.format or "").options(**_options(stream, max_records, history))
     records = kafka.load(reader, spark, name, stream)
     return kafka.raw(_with_stamp(records, stream) if stamped else records, stream, own)
 

@@ -58,6 +58,8 @@ class SourceFormat:
     required_options: tuple[tuple[str, ...], ...] = ()
     """Of each group, a stream needs one."""
     limit: Limit | None = None
+    keeps_rows: bool = True
+    """Rows that were read once can be read again, by a backfill."""
 
     @property
     def is_files(self) -> bool:
@@ -157,8 +159,8 @@ SOURCES = Registry(
         replace(_FILES, name="avro"),
         replace(_FILES, name="xml", untyped=True),
         _KAFKA_SOURCE,
-        SourceFormat("rate", columns=_RATE_COLUMNS, timestamp="timestamp"),
-        SourceFormat("rate-micro-batch", columns=_RATE_COLUMNS, timestamp="timestamp"),
+        SourceFormat("rate", columns=_RATE_COLUMNS, timestamp="timestamp", keeps_rows=False),
+        SourceFormat("rate-micro-batch", columns=_RATE_COLUMNS, timestamp="timestamp", keeps_rows=False),
     ],
 )
 

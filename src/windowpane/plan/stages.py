@@ -312,6 +312,11 @@ class StageGraph:
         return self.only(OutputStage)
 
     @property
+    def has_identity(self) -> bool:
+        """Whether window and group identify a result, so that one can replace another."""
+        return self.window.window is not None and self.result.grouped
+
+    @property
     def is_spread(self) -> bool:
         """Rows are shuffled more than once."""
         moved = any(stage.placement is not None for stage in self.of(ChainStage))

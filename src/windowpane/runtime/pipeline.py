@@ -176,14 +176,15 @@ class Pipeline:
         board.serve_metrics(endpoint.url, metrics.batch_done)
         return endpoint
 
-    def session(self, master: str | None = None) -> SparkSession:
-        """A new session by `[spark]`. `master`: instead of the one there."""
+    def session(self, master: str | None = None, *, log: Path | None = None) -> SparkSession:
+        """A new session by `[spark]`. `master` and `log`: instead of those of the pipeline."""
         settings = self.config.spark if master is None else self.config.spark.model_copy(update={"master": master})
-        logged = self.log.stat().st_size if self.log.exists() else 0
+        log = log or self.log
+        logged = log.stat().st_size if log.exists() else 0
         try:
-            return create_session(settings, base=self.config.base_dir, log=self.log)
+            return create_session(settings, base=self.config.base_dir, log=log)
         except Exception as failed:
-            raise self._located(start_failure(failed, self.log, logged)) from failed
+            raise self._located(start_failure(failed, log, logged)) from failed
 
 
 def _trigger(given: Trigger | str | None) -> Trigger | None:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import REINJECT, PipelineConfig
+from windowpane.connectors.history import History
 from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
 from windowpane.formats import source_format
 from windowpane.plan.build import Plan
@@ -22,29 +23,31 @@ def pipeline_sources(
     *,
     tables: StaticTables | None = None,
     reading: Reading = EXACTLY,
+    history: History | None = None,
 ) -> Sources:
     """Sources of one transform. `tables` opens its tables; without it, they are read as they are now.
 
-    Original events are included only if one of its side outputs needs them.
+    Original events are included only if one of its side outputs needs them. `history`: for a batch job, which has no
+    side outputs and reinjects nothing.
     """
     routes = config.transforms[plan.transform].side_output.routes()
-    again = any(route.sink == REINJECT for route in routes.values())
+    again = history is None and any(route.sink == REINJECT for route in routes.values())
     max_records = config.options.max_rows_per_batch
-    originals = again or any(route.include_original for route in routes.values())
+    originals = again or (history is None and any(route.include_original for route in routes.values()))
 
     def opened(name: str) -> DataFrame:
         return open_stream(
             spark, name, config.streams[name], config.base_dir,
             max_records=max_records, originals=originals,
             queue=checkpoint.queue.open(name) if again else None,
-            reading=reading,
+            reading=reading, history=history,
         )  # fmt: skip
 
     def scanned(scan: StreamScan) -> DataFrame:
         if source_format(scan.format).is_messages:
             return open_records(
                 spark, scan.stream, config.streams[scan.stream], max_records=max_records,
-                own=[column.name for column in scan.own], stamped=scan.stamped,
+                own=[column.name for column in scan.own], stamped=scan.stamped, history=history,
             )  # fmt: skip
         return list_files(
             spark,
@@ -53,6 +56,7 @@ def pipeline_sources(
             config.base_dir,
             max_records=max_records,
             reading=reading,
+            history=history,
         )
 
     def as_it_is(name: str) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -38,6 +38,9 @@ from windowpane.spark.user_functions import register_functions
 from windowpane.sql import SessionFacts
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
+
+MOST_SHARDS = 200
+"""Of a job whose number of shards follows from its input."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def fold_input(
     plan: Plan,
     sources: Sources,
     *,
-    shards: int,
+    shards: int | None,
     feedback: bool,
     ticks: bool,
     identified: bool,
@@ -109,13 +112,15 @@ def fold_input(
 ) -> Dataflow:
     """The part of a dataflow before the first shuffle, for `packed` the messages of the fold stage.
 
-    `rows_in` and `results_in`: as of Stages. The others: as of `build_dataflow`.
+    `shards` None: as many as the input has parts. `rows_in` and `results_in`: as of Stages. The others: as of
+    `build_dataflow`.
     """
     register_functions(spark)
     settings = {name: str(spark.conf.get(name)) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
     facts = SessionFacts.of(settings)
     _check_session(plan, facts)
     inputs = _inputs(spark, plan, sources, facts, feedback=feedback, access=access)
+    shards = shards or _shards_for(spark, inputs)
     crossing = MadeRows().marked(empty_batch(inputs[0].schema)).schema
     sent = pa.schema([field for field in crossing if field.name not in (CLOCK, c.TIME_SOURCE, *c.FILE_COLUMNS)])
     stages, emitted = split_stages(plan, sent, shards=shards, feedback=feedback, spread=spread)
@@ -130,6 +135,12 @@ def fold_input(
     columns = tuple(results.schema.names)
     stages = replace(stages, result_columns=columns, overflow=Overflow.of(overflow, shards, access))
     return Dataflow(folded, stages, results, ids)
+
+
+def _shards_for(spark: SparkSession, inputs: Sequence[_Input]) -> int:
+    """For a job without state: one for each part of the input, so that what a shard gets fits into memory."""
+    parts = sum(each.handed.rdd.getNumPartitions() for each in inputs)
+    return max(spark.sparkContext.defaultParallelism, min(parts, MOST_SHARDS))
 
 
 _COMPUTED: dict[type[ChainStage | JoinStage], tuple[str, str]] = {

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from windowpane.checkpoint.lease import lease_lost
 from windowpane.connectors.postgres.columns import PostgresColumn, json_column, postgres_column
+from windowpane.connectors.postgres.reading import canonical_json, read_records, read_rows
 from windowpane.connectors.postgres.statements import (
     ADD_FENCE,
     BATCH,
@@ -36,6 +37,7 @@ from windowpane.connectors.postgres.statements import (
     create_table,
     insert_staged,
 )
+from windowpane.connectors.read_back import ORDER, ReadBack, Written
 from windowpane.connectors.sinks import IDENTITY, Sink, SinkBatch, SinkSettings
 from windowpane.errors import ConfigError, SinkError, gist
 
@@ -71,6 +73,10 @@ class PostgresSink(Sink):
     def create(cls, name: str, settings: SinkSettings) -> PostgresSink:
         return cls(name, settings.options, settings.mode)
 
+    @property
+    def place(self) -> str:
+        return self._shown
+
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         if self._mode == "update" and not identified:
             raise ConfigError(
@@ -100,6 +106,39 @@ class PostgresSink(Sink):
                 "SINK_TABLE", f"sink `{self.name}`: there is no table `{self._shown}`, and it may not be created",
                 "create the table, or grant CREATE on its schema", passing=False,
             )  # fmt: skip
+
+    def for_backfill(self, run: str, *, identified: bool) -> PostgresSink | None:
+        """The same table: rows of equal window and group are replaced. Others would be there twice."""
+        return self if identified and self._mode != "append" else None
+
+    def read_back(self, expected: DataFrame, written: Written) -> ReadBack:
+        """All rows of the table, whoever wrote them: results replace each other. Values are in the form of `_stage`."""
+        columns, rows = _columns(SinkBatch(0, lambda: expected))
+        names = [column.name for column in columns]
+        whole = rows.toArrow()
+        try:
+            connection = self._connected()
+            if not _present(connection, self._table):
+                return ReadBack(whole.rename_columns(names), whole.slice(0, 0).rename_columns(names))
+            found = read_rows(connection, self._table, columns, whole.schema)
+        except psycopg.Error as failed:
+            what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
+            raise SinkError("SINK_READ", what) from failed
+        finally:
+            self.close()
+        jsons = [name for name, column in zip(whole.schema.names, columns, strict=True) if column.type == "jsonb"]
+        whole, found = canonical_json(whole, jsons), canonical_json(found, jsons)
+        return ReadBack(whole.rename_columns(names), found.rename_columns([*names, ORDER]))
+
+    def side_records(self, spark: SparkSession, written: Written) -> list[str]:
+        try:
+            connection = self._connected()
+            return read_records(connection, self._table, RECORD) if _present(connection, self._table) else []
+        except psycopg.Error as failed:
+            what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
+            raise SinkError("SINK_READ", what) from failed
+        finally:
+            self.close()
 
     def write(self, batch: SinkBatch) -> None:
         try:
@@ -162,7 +201,8 @@ class PostgresSink(Sink):
     def _enter(self, connection: Connection, batch: SinkBatch) -> int | None:
         """The number of this batch's entry; None if the batch has been written before.
 
-        An entry that differs in `final` belongs to a graceful end that was interrupted: its rows are deleted.
+        An entry that differs in `final` belongs to a graceful end that was interrupted: its rows are deleted. So are
+        those of an earlier run of the same backfill.
         """
         place = (self._shown, batch.run, batch.transform, batch.side_records, batch.batch_id)
         (latest,) = connection.execute(FENCE.format(self._ledger), place[:-1]).fetchone() or (0,)
@@ -171,7 +211,7 @@ class PostgresSink(Sink):
         found = connection.execute(ENTER.format(self._ledger), (*place, batch.final, batch.fence)).fetchone()
         if found is None:
             entry, final = connection.execute(FIND.format(self._ledger), place).fetchone() or (0, batch.final)
-            if final == batch.final:
+            if final == batch.final and not batch.replaces:
                 return None
             undo = sql.SQL("DELETE FROM {} WHERE {} = {}")
             connection.execute(undo.format(self._table, sql.Identifier(BATCH), sql.Literal(entry)))
