@@ -27,6 +27,7 @@ from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.routes import build_sink, build_sinks
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.spark.batch_job import BatchJob, BatchOutput, batch_session
+from windowpane.spark.job_progress import told_progress
 from windowpane.time import format_instant
 
 LOG_FILE = "backfill.log"
@@ -70,7 +71,7 @@ class Backfill:
     into: str | None = None
     """The name of a sink that takes the results instead of the transforms' own."""
     tell: Callable[[str], None] = field(default=lambda _: None)
-    """Called with a note when a transform begins."""
+    """Called with a note when a transform begins, and now and then while it runs."""
 
     @property
     def run_id(self) -> str:
@@ -129,7 +130,7 @@ class Backfill:
             spark=spark, plan=plan, sources=sources, rows_in=planned.read, results_in=planned.asked,
             clock_us=time.time_ns() // 1000, access=session_access(spark), identified=identified, spread=spread,
         )  # fmt: skip
-        with job.run() as output:
+        with told_progress(spark.sparkContext, plan.transform, self.tell), job.run() as output:
             yield output
 
     def _written(self, spark: SparkSession, planned: BackfillPlan) -> Backfilled:

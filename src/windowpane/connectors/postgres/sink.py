@@ -118,7 +118,7 @@ class PostgresSink(Sink):
         whole = rows.toArrow()
         try:
             connection = self._connected()
-            if not _present(connection, self._table):
+            if not present_columns(connection, self._table):
                 return ReadBack(whole.rename_columns(names), whole.slice(0, 0).rename_columns(names))
             found = read_rows(connection, self._table, columns, whole.schema)
         except psycopg.Error as failed:
@@ -133,7 +133,7 @@ class PostgresSink(Sink):
     def side_records(self, spark: SparkSession, written: Written) -> list[str]:
         try:
             connection = self._connected()
-            return read_records(connection, self._table, RECORD) if _present(connection, self._table) else []
+            return read_records(connection, self._table, RECORD) if present_columns(connection, self._table) else []
         except psycopg.Error as failed:
             what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
             raise SinkError("SINK_READ", what) from failed
