@@ -31,8 +31,8 @@ def test_a_topic_is_read_from_its_timestamps_on_and_late_rows_are_put_right(
             at = start + second * 1000
             kafka.send(topic, [{"ms": at, "k": k, "v": v}], partition, at_ms=at)
 
-    send(0, (-HOUR_MS // 1000, "old", 1), (1, "a", 1), (11, "a", 2), (31, "a", 3))
-    send(1, (2, "b", 4), (33, "b", 5))
+    send(0, (-HOUR_MS // 1000, "old", 1), (1, "a", 1), (11, "a", 2), (41, "a", 3))
+    send(1, (2, "b", 4), (43, "b", 5))
     settings = {
         "streams": {
             "t": kafka.stream(topic, "k STRING, v BIGINT, ms BIGINT",

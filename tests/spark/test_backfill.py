@@ -136,6 +136,19 @@ def test_a_backfill_writes_the_windows_of_its_range_once_and_leaves_the_stream_a
     assert (digest(base / "state"), digest(base / "out")) == before
 
 
+@pytest.mark.parametrize("scan", ["auto", "spark"])
+def test_folders_that_name_the_day_of_their_rows_are_left_out(spark: SparkSession, tmp_path: Path, scan: str) -> None:
+    for day in range(1, 5):
+        rows = [{"ts": (day * 86_400 + number) * 1000, "k": "x", "v": day} for number in range(3)]
+        write_json(tmp_path / "data" / f"dt=1970-01-0{day + 1}" / "rows.json", rows)
+    given = settings()
+    given["streams"]["s"] |= {"schema": "ts BIGINT, k STRING, v BIGINT, dt STRING", "scan": scan}
+    given["streams"]["s"]["eventtime"]["folders"] = "dt"
+    pipeline = Pipeline.from_dict(given, tmp_path)
+    (done,) = Backfill(pipeline, seconds(2 * 86_400, 3 * 86_400)).carry_out(spark)
+    assert (done.account.read, done.outside, done.results) == (6, 0, 1), "the day after the range is read too"
+
+
 def test_nothing_to_read_and_what_a_batch_cannot_give(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     empty = Pipeline.from_dict(settings(), tmp_path)

@@ -41,6 +41,11 @@ class StreamEventtime(Settings):
         description="true: a row without a readable event time becomes an error row. false: it falls back to the "
         "source's timestamp. Unset: as options.eventtime.strict.",
     )
+    folders: Text | None = Field(
+        default=None,
+        description="A column that folders name (dt=2026-01-31): all rows below have an event time of that day in UTC. "
+        "A backfill reads only the folders of its range.",
+    )
 
 
 def _known_spelling(name: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +54,7 @@ class Reading:
 
 EXACTLY = Reading()
 """Spark's list is right."""
+Selecting: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 def open_stream(
@@ -77,7 +79,9 @@ def open_stream(
     if stream.source_format.is_messages:
         opened = _messages(reader, spark, name, stream)
     elif stream.source_format.is_files:
-        opened = _files(reader, spark, name, stream, path=resolved(stream.path, base), reading=reading)
+        opened = _files(
+            reader, spark, name, stream, path=resolved(stream.path, base), select=_selecting(stream, reading, history)
+        )
     else:
         opened = _with_stamp(_other(reader, stream, resolved(stream.path, base)), stream)
     if queue is not None:
@@ -89,6 +93,16 @@ def _options(stream: Stream, max_records: int, history: History | None) -> dict[
     return limited_options(stream, max_records) if history is None else history.options(stream, max_records)
 
 
+def _selecting(stream: Stream, reading: Reading, history: History | None) -> Selecting:
+    """Leaves out the rows of files that must not, or need not, be read."""
+
+    def select(frame: DataFrame) -> DataFrame:
+        chosen = reading.select(frame)
+        return chosen if history is None else history.of_days(chosen, stream)
+
+    return select
+
+
 def _messages(reader: AnyReader, spark: SparkSession, name: str, stream: Stream) -> DataFrame:
     """Each Kafka partition is a source partition. Values are decoded if the stream has a schema."""
     records = kafka.load(reader, spark, name, stream)
@@ -97,20 +111,20 @@ def _messages(reader: AnyReader, spark: SparkSession, name: str, stream: Stream)
 
 
 def _files(
-    reader: AnyReader, spark: SparkSession, name: str, stream: Stream, *, path: str | None, reading: Reading
+    reader: AnyReader, spark: SparkSession, name: str, stream: Stream, *, path: str | None, select: Selecting
 ) -> DataFrame:
-    """Text that cannot be read is in CORRUPT."""
+    """Text that cannot be read is in CORRUPT. `select`: leaves out rows of files that are not to be read."""
     _make_folder(spark, stream, path)
     corrupt = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": c.CORRUPT} if stream.source_format.untyped else {}
     reader = reader.options(**corrupt)
     if decoding.is_read_by_line(stream):
-        lines = _with_file(reading.select(decoding.load_lines(reader, stream, path)))
+        lines = _with_file(select(decoding.load_lines(reader, stream, path)))
         return decoding.decode_lines(lines, stream, c.FILE_COLUMNS)
     if not stream.schema_:
         reader = reader.schema(_found_schema(spark, name, stream, path))
     else:
         reader = reader.schema(stream.schema_ + (f", `{c.CORRUPT}` STRING" if corrupt else ""))
-    return _with_file(reading.select(reader.load(path) if path else reader.load()))
+    return _with_file(select(reader.load(path) if path else reader.load()))
 
 
 def _other(reader: AnyReader, stream: Stream, path: str | None) -> DataFrame:
@@ -136,7 +150,7 @@ def list_files(
     _make_folder(spark, stream, path)
     options = _options(stream, max_records, history) | reading.options(name)
     reader = reader_of(spark, history).format("binaryFile").schema(FILE_SCHEMA).options(**options)
-    return reading.select(reader.load(path)).select("path", "modificationTime")
+    return _selecting(stream, reading, history)(reader.load(path)).select("path", "modificationTime")
 
 
 def open_records(

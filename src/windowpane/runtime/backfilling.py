@@ -123,7 +123,11 @@ class Backfill:
         """Run the job of one transform. `identified`: a sink wants the identity of emissions."""
         pipeline, plan = self.pipeline, planned.plan
         sources = pipeline_sources(
-            spark, pipeline.config, plan, pipeline.checkpoint(plan), history=History(planned.recorded_since_us)
+            spark,
+            pipeline.config,
+            plan,
+            pipeline.checkpoint(plan),
+            history=History(planned.recorded_since_us, planned.read),
         )
         spread = pipeline.config.options.extra_shuffles is not False
         job = BatchJob(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -13,6 +14,7 @@ from windowpane.connectors.sinks import EMIT_EPOCH, GROUP_KEY, IDENTITY, WINDOW_
 from windowpane.core.time_range import TimeRange
 from windowpane.evaluation.duckdb_tables import connect
 from windowpane.plan.stages import StageGraph
+from windowpane.time import to_datetime
 
 Kind: TypeAlias = Literal["missing", "extra", "differs"]
 """Only the batch has the result, only the stream has it, or both have other values."""
@@ -156,8 +158,16 @@ def _difference(row: Mapping[str, Any], columns: ComparedColumns, shown: Sequenc
     emitted = {name: row[f"s.{name}"] for name in shown} if row["_s"] is not None else None
     kind: Kind = "missing" if emitted is None else "extra" if expected is None else "differs"
     there = expected or emitted or {}
-    key = {name: there[name] for name in columns.named}
+    times = (columns.start, columns.end)
+    key = {name: _instant(there[name]) if name in times else there[name] for name in columns.named}
     return Difference(kind, key, expected, emitted, row.get("_start_us"), row.get("_end_us"))
+
+
+def _instant(value: Any) -> Any:
+    """A time that PostgreSQL's rows have in microseconds."""
+    with contextlib.suppress(OverflowError):
+        return to_datetime(value) if isinstance(value, int) else value
+    return value
 
 
 def _q(name: str | None) -> str:
