@@ -119,6 +119,28 @@ def test_an_aggregate_less_drops_its_state(window: str) -> None:
     assert values(job.push(rows((30, "x", 1))), "k", "top") == [("x", 9), ("y", 1)]
 
 
+def test_a_key_that_is_there_twice() -> None:
+    query = BASE.replace("GROUP BY k", "GROUP BY k, k")
+    job = harness(query)
+    job.push(rows((1, "x", 5)))
+    assert job.change(query.replace("sum(a) AS s", "sum(a) AS t")).kind == "taken_over"
+    assert values(job.push(rows((2, "x", 7), (12, "x", 1))), "k", "n", "t") == [("x", 2, 12)]
+
+
+def test_state_in_sorted_pieces_is_dropped_too() -> None:
+    """A run of that many groups is sorted by the hash of its groups, which is a column of the state."""
+    many = [{"ts": 1000, "k": str(number), "a": number} for number in range(20_000)]
+    job = harness()
+    job.push(many)
+    job.push(many)
+    assert job.change(BASE.replace("count(*) AS n, ", "")).kind == "state_dropped"
+    job.push(many[:10])
+    found = values(job.push(rows((12, "x", 1))), "k", "s")
+    assert len(found) == 20_000
+    assert ("7", 21) in found
+    assert ("17000", 34_000) in found
+
+
 def test_more_lateness_leaves_closed_windows_closed() -> None:
     job = harness()
     assert values(job.push(rows((1, "x", 1), (15, "x", 1))), "k", "n") == [("x", 1)]

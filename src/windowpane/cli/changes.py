@@ -83,12 +83,13 @@ def history(path: Path | None, transform: str | None, *, as_json: bool) -> str:
                 each.plan_id,
                 "" if each.since_us is None else instant(each.since_us),
                 f"{each.since_batch:,}",
+                "" if each.cut_us is None else instant(each.cut_us),
                 each.change.replace("_", " ") + (f" ({', '.join(each.what)})" if each.what else ""),
                 each.sql,
             ]
             for each in versions
         ]
-        blocks.append(f"{name}\n{_table(['plan', 'since', 'batch', 'change', 'query'], rows)}")
+        blocks.append(f"{name}\n{_table(['plan', 'since', 'batch', 'cut', 'change', 'query'], rows)}")
     return "\n\n".join(blocks)
 
 

@@ -67,7 +67,8 @@ def adopt_names(query: BoundQuery, adopted: Adopted) -> BoundQuery:
 def _renamed(items: tuple[Named, ...], adopted: Names) -> tuple[tuple[Named, ...], dict[str, str]]:
     """The items in the order and under the names that are adopted, and the new name of each old one."""
     name_of = {text: name for name, text in adopted}
-    if any(_text(item) not in name_of for item in items):
+    twice = len(name_of) < len(adopted)
+    if twice or any(_text(item) not in name_of for item in items):
         return items, {}
     first: dict[str, Named] = {}
     for item in items:
