@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -187,3 +189,43 @@ def test_a_longer_lag_does_not_move_the_watermark_back() -> None:
     assert step.watermark is not None
     assert step.watermark.timestamp() == 15
     assert values(job.push(rows((80, "x", 1))), "n") == [(1,)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("window", ["TUMBLING (SIZE 10 SECONDS)", "HOPPING (SIZE 9 SECONDS, SLIDE 3 SECONDS)"])
+def test_a_query_that_changes_five_times_loses_and_repeats_no_window(seed: int, window: str) -> None:
+    """Outputs, HAVING, EMIT, lag and lateness change in turn; each window's final row is what an oracle counts."""
+    rng = random.Random(seed)
+    head, tail = "k, count(*) AS n, sum(a) AS s", f"FROM s GROUP BY k WINDOW {window}"
+    variants = [
+        (f"SELECT window_start, {head}, is_final {tail}", {}),
+        (f"SELECT is_final, sum(a) AS s, count(*) AS n, k, window_start {tail} EMIT ON UPDATE", {}),
+        (f"SELECT window_start, {head}, is_final {tail.replace(' WINDOW', ' HAVING count(*) > 0 WINDOW')}", {}),
+        (f"SELECT window_start, {head}, is_final {tail}", {"allowed_lateness": "4s", "watermark_lag": "6s"}),
+        (f"SELECT window_start, {head}, is_final {tail} EMIT EVERY 1 SECOND", {"watermark_lag": "5s"}),
+    ]
+    lag = {"watermark_lag": "3s"}
+    job = harness(variants[0][0], **lag)
+    times = [at * 0.8 + rng.random() * 2.5 for at in range(90)]
+    given = [(ts, rng.choice(["x", "y", None]), rng.randrange(9)) for ts in times]
+    steps = []
+    for number, low in enumerate(range(0, 90, 15)):
+        steps.append(job.push(rows(*given[low : low + 15])))
+        sql, transform = variants[(number + 1) % 5]
+        job.change(sql, transform={**lag, **transform})
+        job = job.again(job.snapshot())
+    steps.append(job.end())
+    size, slide = (10, 10) if "TUMBLING" in window else (9, 3)
+    wanted: Counter[tuple[object, ...]] = Counter()
+    sums: Counter[tuple[object, ...]] = Counter()
+    for ts, k, a in given:
+        for start in range(int(ts // slide) * slide, int(ts) - size, -slide):
+            if start <= ts < start + size:
+                wanted[start, k] += 1
+                sums[start, k] += a
+    found = Counter(
+        (row["window_start"].timestamp(), row["k"], row["n"], row["s"])  # type: ignore[attr-defined]
+        for step in steps for row in step.rows if row["is_final"]
+    )  # fmt: skip
+    assert found == Counter((*key, count, sums[key]) for key, count in wanted.items())
+    assert not any(step.side for step in steps)

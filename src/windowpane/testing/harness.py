@@ -137,10 +137,9 @@ class Harness:
 
     def go_on(self, plan: Plan) -> None:
         """Go on with a plan that has the same state as the one before."""
-        snapshot, watermark_us = self.snapshot(), self.watermark_us
+        snapshot = self.snapshot()
         self.plan = plan
         self._start(snapshot)
-        self.watermark_us = watermark_us
 
     def follow(self, other: Harness) -> None:
         """Take over how far time has come in another query over the same streams, before the first row."""
@@ -235,6 +234,7 @@ class Harness:
         self._inputs.time_sources.update(remembered.time_sources)
         self._entries = EntryMap(entries)
         self._runner.graph.load(self._entries)
+        self.watermark_us = self._runner.graph.source_watermark_us
 
     @property
     def _closed_until_us(self) -> int | None:
