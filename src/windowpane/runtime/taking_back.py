@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from windowpane.checkpoint.addresses import local_path
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
 from windowpane.runtime.location import store_at
 
@@ -89,7 +90,7 @@ def _taken(config: PipelineConfig, cut: Cut, sink: Taken) -> Taken:
 def _take_back_files(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
     declared = config.sinks[sink.sink]
     path = declared.path or declared.spark_options["path"]
-    folder = store_at(path.removeprefix("file://"), config.base_dir, config.spark)
+    folder = store_at(local_path(path) or path, config.base_dir, config.spark)
     whose, removed = f"{cut.transform}{'.side' if sink.side else ''}", 0
     for name in folder.names():
         found = _FILE.fullmatch(name)
