@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
 from tests.checkpoint.memory_store import MemoryStore
@@ -20,6 +22,7 @@ from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.outbox import PendingBatch
 from windowpane.checkpoint.outbox_check import check_outbox
 from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.result_outbox import ResultPart, WaitingResults
 from windowpane.checkpoint.store import Lease, Store
 from windowpane.checkpoint.table_versions import TableVersion
 from windowpane.checkpoint.transform import Checkpoint
@@ -124,6 +127,45 @@ def test_side_rows_that_are_delivered_already() -> None:
         assert (outbox.pending(), outbox.delivered(), outbox.handed_over(5)) == ({}, 4, 4)
         outbox.forget_after(5)
         assert [name for name in second.store.below("outbox/dlq").names() if name.endswith(".side")] == []
+
+
+def waiting(value: int, batch_id: int = 5, part: str = "") -> WaitingResults:
+    parts = (ResultPart(name=part, rows=1, size=1),) if part else ()
+    return WaitingResults(
+        batch_id=batch_id, since_us=value, columns="{}", run="r", identified=False, was_unnamed=False,
+        table=pa.table({"v": [value]}), parts=parts,
+    )  # fmt: skip
+
+
+def test_results_that_are_put_again_or_delivered_already() -> None:
+    old, new = "000000000005-old.arrow", "000000000005-new.arrow"
+
+    def put(value: int, part: str, checkpoint: Checkpoint) -> None:
+        checkpoint.store.replace(f"results-outbox/pg/parts/{part}", b"")
+        checkpoint.result_outbox("pg").put(waiting(value, part=part))
+
+    def began_with_results(checkpoint: Checkpoint) -> None:
+        began(checkpoint)
+        checkpoint.result_outbox("pg").put(waiting(0, batch_id=4))
+        checkpoint.result_outbox("pg").note_delivered(4, 1)
+
+    def again(checkpoint: Checkpoint) -> None:
+        checkpoint.result_outbox("pg").forget_after(4)
+        put(2, new, checkpoint)
+
+    def deliver(checkpoint: Checkpoint) -> None:
+        again(checkpoint)
+        checkpoint.result_outbox("pg").note_delivered(5, 2)
+
+    for second in outcomes(began_with_results, partial(put, 1, old), again):
+        outbox = second.result_outbox("pg")
+        assert (outbox.pending(), outbox.read(5).table.to_pydict(), outbox.handed_over(5)) == ({5: 2}, {"v": [2]}, 3)
+        assert new in second.store.below("results-outbox/pg/parts").names()
+    for second in outcomes(began_with_results, partial(put, 1, old), deliver):
+        outbox = second.result_outbox("pg")
+        assert (outbox.pending(), outbox.handed_over(5)) == ({}, 3)
+        outbox.forget_after(5)
+        assert second.store.below("results-outbox/pg").names() == ["delivered.json"]
 
 
 def test_a_count_of_delivered_rows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.checkpoint.test_agreement import entry
@@ -13,6 +14,7 @@ from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.outbox import Outbox, PendingBatch
 from windowpane.checkpoint.outbox_check import check_outbox
 from windowpane.checkpoint.outbox_files import COUNT_FILE
+from windowpane.checkpoint.result_outbox import WaitingResults
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
 
@@ -67,6 +69,25 @@ def test_a_file_that_is_gone_from_the_outbox_is_named(tmp_path: Path, outbox: Ou
     assert f"{outbox.address_of(number, rows, 0)} is damaged: it is gone" in gone.value.message
     Path(outbox.address(COUNT_FILE)).write_text(f'{{"rows": 2, "batch_id": 0, "lost": {rows}}}')
     look(tmp_path)  # as the hint says
+
+
+def test_results_that_are_gone_are_noticed(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(FolderStore(tmp_path))
+    outbox = checkpoint.result_outbox("pg")
+    for number in range(2):
+        table = pa.table({"v": [1, 2]})
+        outbox.put(
+            WaitingResults(
+                batch_id=number, since_us=7, columns="{}", run="r", identified=False, was_unnamed=False, table=table
+            )
+        )
+        checkpoint.ledger.write(replace(entry(number), result_outbox={"pg": outbox.handed_over(number) or 0}))
+    check_outbox(checkpoint.ledger, checkpoint.result_outbox, 1, lambda entry: entry.result_outbox)
+    next(Path(outbox.address()).glob("000000000000-*.arrow")).unlink()
+    with pytest.raises(
+        StateError, match=r"000000000000-2-\*-0\.arrow is damaged: it is gone: the ledger has 4 results"
+    ):
+        check_outbox(checkpoint.ledger, checkpoint.result_outbox, 1, lambda entry: entry.result_outbox)
 
 
 def test_a_count_of_deliveries_that_is_gone_is_noticed(tmp_path: Path, outbox: Outbox) -> None:
