@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from tests.command_runs import Runs
 from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.job_folders import JobFolder, job_folders
+from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.savepoints import Savepoints
-from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import load_pipeline
 from windowpane.errors import StateError
 from windowpane.plan.pipeline import plan_pipeline
@@ -107,8 +108,26 @@ def _told(line: str) -> str:
     return line if "kind" not in row else json.dumps([row["kind"], row["event_time"]])
 
 
+def job_of(folder: Path, state: str, transform: str) -> JobFolder | None:
+    """The job of a transform, which it may share with others; None before the first start."""
+    jobs = job_folders(FolderStore(folder / state))
+    return next((job for job in jobs if transform in job.homes), None)
+
+
+def log_of(folder: Path, state: str, transform: str) -> OffsetLog | None:
+    job = job_of(folder, state, transform)
+    return None if job is None else OffsetLog(FolderStore(folder / state / job.name / job.spark))
+
+
+def committed(folder: Path) -> int:
+    log = log_of(folder, "state", "t")
+    return -1 if log is None else log.last_committed()
+
+
 def run_id(folder: Path, state: str, transform: str) -> str:
-    return Checkpoint(FolderStore(folder / state / transform)).log.run_id()
+    log = log_of(folder, state, transform)
+    assert log is not None
+    return log.run_id()
 
 
 def drained(spark: SparkSession, folder: Path, state: str, origin: str | None = None) -> None:
@@ -135,7 +154,7 @@ def test_a_savepoint_under_load_is_where_others_begin(spark: SparkSession, tmp_p
             [sys.executable, "-c", DIES, "run"], cwd=folder, env=runs.environment, start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        runs.until(lambda: runs.batches() >= 3)
+        runs.until(lambda: committed(folder) >= 2)
         taken = runs.command("savepoint", "mid", "--json")
         assert taken.returncode == 0, taken.stderr
         cut = runs.command("savepoint", "cut", "--timeout", "60")
@@ -149,7 +168,8 @@ def test_a_savepoint_under_load_is_where_others_begin(spark: SparkSession, tmp_p
     runs.command("savepoint", "--delete", "cut")
 
     moments = json.loads(taken.stdout)["jobs"]
-    until = {transform: moments[transform]["batch_id"] for transform in ("t", "d")}
+    jobs = {transform: job_of(folder, "state", transform) for transform in ("t", "d")}
+    until = {transform: moments[job.name]["batch_id"] for transform, job in jobs.items() if job is not None}
     assert 1 <= until["t"] < FILES - 1
     before = {transform: run_id(folder, "state", transform) for transform in ("t", "d")}
 
