@@ -163,9 +163,57 @@ def test_a_slow_partition_holds_back_the_new_plan_too() -> None:
     }
 
 
+@pytest.mark.parametrize("lookahead", [0, 2])
+@pytest.mark.parametrize("columns", ["count(*) AS n, sum(a) AS s", "count(*) AS n, sum(a) AS s, array_agg(a) AS all"])
+def test_sliding_windows_look_back_across_the_cut(lookahead: int, columns: str) -> None:
+    """Each row triggers once, in one of both plans, and its window has all rows that it should."""
+    rows: list[Row] = [(at * 1_000 + at % 3, "x", at) for at in range(40)]
+    ahead = f", LOOKAHEAD {lookahead} SECONDS" if lookahead else ""
+    old, new = (
+        harness(f"WINDOW SLIDING (LOOKBACK {back} SECONDS{ahead})", lag="1s", columns=f"trigger_time, {columns}")
+        for back in (3, 5)
+    )
+    steps = [old.push(given(rows[:10]))]
+    job = HandOver.of(old, new, rows[9][0] * 1000)
+    assert job is not None
+    cut = job.cut_us / 1000
+    assert cut > rows[9][0] + 5_000
+    versions = [job.push(given(rows[low : low + 6])) for low in range(10, 40, 6)] + [job.end()]
+    assert job.before is None
+    found = [*(row for step in steps for row in step.rows), *(row for each in versions for row in each.rows)]
+
+    def wanted(ts: int) -> tuple[object, ...]:
+        back = 3_000 if ts < cut else 5_000
+        own = [a for at, _, a in rows if ts - back <= at <= ts + lookahead * 1_000]
+        return ts, len(own), sum(own)
+
+    assert Counter((round(row["trigger_time"].timestamp() * 1000), row["n"], row["s"]) for row in found) == Counter(  # type: ignore[attr-defined]
+        wanted(ts) for ts, _, _ in rows
+    )
+
+
+def test_count_windows_are_cut() -> None:
+    """Rows before the cut are counted by the old plan, later ones by the new one."""
+    rows: list[Row] = [(at * 1_000, "x", at) for at in range(20)]
+    options = {"eventtime.enabled": True, "max_future_skew": "off"}
+    query = "SELECT sum(a) AS s, count(*) AS n FROM s GROUP BY countwindow(3)"
+    queries = (query, query.replace("(3)", "(4)"))
+    old, new = (Harness(each, streams={"s": STREAM}, options=options) for each in queries)
+    first = old.push(given(rows[:8]))
+    job = HandOver.of(old, new, 7_000_000)
+    assert job is not None
+    steps = [job.push(given(rows[8:12])), job.push(given(rows[12:])), job.end()]
+    found = [*first.rows, *(row for step in steps for row in step.rows)]
+    assert Counter((row["s"], row["n"]) for row in found) == Counter(
+        [(3, 3), (12, 3), (13, 2), (38, 4), (54, 4), (70, 4)]
+    )
+
+
 def test_what_cannot_be_handed_over() -> None:
     base = harness("WINDOW TUMBLING (SIZE 10 SECONDS)")
-    with pytest.raises(PlanError, match="look back across the cut"):
-        HandOver.of(base, harness("WINDOW SLIDING (LOOKBACK 5 SECONDS)"), 0)
+    inner = "SELECT count(*) AS n FROM s WINDOW TUMBLING (SIZE 1 SECOND)"
+    chain = f"SELECT sum(n) AS n FROM ({inner}) WINDOW TUMBLING (SIZE 5 SECONDS)"
+    with pytest.raises(PlanError, match="several windows"):
+        HandOver.of(base, Harness(chain, streams={"s": STREAM}, options={"eventtime.enabled": True}), 0)
     shifted = harness("WINDOW TUMBLING (SIZE 10 SECONDS, OFFSET 3 SECONDS)")
     assert HandOver.of(base, shifted, 0) is None

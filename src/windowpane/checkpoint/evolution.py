@@ -11,7 +11,7 @@ from windowpane.errors import StateError
 from windowpane.plan.adoption import Adopted, adopted_shape
 from windowpane.plan.build import Plan
 from windowpane.plan.changes import RETIMES, Change, closed_until_us, compare, settings_only
-from windowpane.plan.cuts import common_cut_us
+from windowpane.plan.cuts import cut_between_us
 from windowpane.plan.shape import PlanShape, shape_of
 
 _EARLIER = "an earlier version made this checkpoint and did not keep enough of its plan"
@@ -34,7 +34,7 @@ def cut_us(record: PlanRecord, plan: Plan, last: Entry | None) -> int | None:
     if last is None or record.shape is None:
         return None
     read_us = max([*last.maxima.values(), *([] if last.maxima else [last.clock_us])])
-    return common_cut_us([*record.shape.spans, *shape_of(plan).spans], read_us)
+    return cut_between_us(record.shape, shape_of(plan), read_us)
 
 
 def check_change(record: PlanRecord, plan: Plan, checkpoint: str, *, evolve: bool, pending: int | None) -> Change:

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from windowpane.core.windows import AlignedSpec
+from windowpane.plan.shape import PlanShape
 from windowpane.sql import Catalog, bind
 
 TRIES = 2_000
 """Starts of windows that are compared. With a day and a week, the sixth is common to both at the latest."""
 _SAMPLES = 16
+
+
+def cut_between_us(old: PlanShape, new: PlanShape, read_us: int) -> int | None:
+    """Where a hand-over cuts time, after rows up to `read_us` have been read; None if there is no such instant.
+
+    The new plan has read none of these rows, so its windows may not reach back to them.
+    """
+    return common_cut_us([*old.spans, *new.spans], read_us + new.looks_back_us)
 
 
 def common_cut_us(clauses: Sequence[str], after_us: int) -> int | None:

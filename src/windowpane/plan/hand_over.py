@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windowpane.core.windows import AlignedSpec, Session
+from windowpane.core.windows import AlignedSpec, Session, Sliding, WindowSpec
 from windowpane.core.windows.cut import Cut
 from windowpane.errors import PlanError
 from windowpane.plan.build import Plan
@@ -14,13 +14,10 @@ from windowpane.plan.stages import AnyStage, ChainStage, JoinStage, LeafStage, S
 def check_hand_over(plan: Plan) -> None:
     """PlanError if this plan cannot hand over its windows, or take over those of another."""
     stages = plan.stages
-    spec = stages.window.window.spec if stages.window.window else None
     if any(isinstance(stage, (ChainStage, LeafStage, JoinStage)) for stage in stages.stages):
         reason = "it has several windows, or joins streams"
     elif plan.timing.mode == "processing_time":
         reason = "it uses processing time"
-    elif spec is not None and spec.triggered:
-        reason = "its windows look back across the cut"
     else:
         return
     message = f"the query of transform `{plan.transform}` cannot be handed over: {reason}"
@@ -29,18 +26,26 @@ def check_hand_over(plan: Plan) -> None:
 
 def cut_plan(plan: Plan, cut: Cut) -> Plan:
     """The plan with only the windows within the cut. Windows that are not aligned are cut: it has the rows within."""
-    return replace(plan, stages=StageGraph(tuple(_cut(stage, cut, _aligned(plan)) for stage in plan.stages.stages)))
-
-
-def _aligned(plan: Plan) -> bool:
     window = plan.stages.window.window
-    return window is not None and isinstance(window.spec, AlignedSpec)
+    spec = window.spec if window else None
+    of_windows = cut if isinstance(spec, (AlignedSpec, Sliding)) else None
+    of_rows = None if isinstance(spec, AlignedSpec) else _with_reach(cut, spec)
+    return replace(plan, stages=StageGraph(tuple(_cut(stage, of_windows, of_rows) for stage in plan.stages.stages)))
 
 
-def _cut(stage: AnyStage, cut: Cut, aligned: bool) -> AnyStage:  # noqa: FBT001  a helper of one caller
-    if aligned and isinstance(stage, WindowStage) and stage.window is not None:
-        return replace(stage, window=replace(stage.window, cut=cut))
-    return replace(stage, cut=cut) if not aligned and isinstance(stage, TimeStage) else stage
+def _with_reach(cut: Cut, spec: WindowSpec | None) -> Cut:
+    """The rows that the windows within a cut have. Those of sliding windows reach across it."""
+    if not isinstance(spec, Sliding):
+        return cut
+    from_us = None if cut.from_us is None else cut.from_us - spec.lookback_us
+    until_us = None if cut.until_us is None else cut.until_us + (spec.lookahead_us or 0)
+    return replace(cut, from_us=from_us, until_us=until_us)
+
+
+def _cut(stage: AnyStage, of_windows: Cut | None, of_rows: Cut | None) -> AnyStage:
+    if isinstance(stage, WindowStage) and stage.window is not None:
+        return replace(stage, window=replace(stage.window, cut=of_windows))
+    return replace(stage, cut=of_rows) if isinstance(stage, TimeStage) else stage
 
 
 def ends_us(plan: Plan, cut_us: int) -> int:
@@ -48,6 +53,13 @@ def ends_us(plan: Plan, cut_us: int) -> int:
     window = plan.stages.window.window
     if window is None:
         return cut_us
-    spec = window.spec
-    reach_us = spec.longest_us() if isinstance(spec, AlignedSpec) else spec.gap_us if isinstance(spec, Session) else 0
-    return cut_us + reach_us + window.allowed_lateness_us
+    return cut_us + _reach_us(window.spec) + window.allowed_lateness_us
+
+
+def _reach_us(spec: WindowSpec) -> int:
+    """How long after its start a window can end."""
+    if isinstance(spec, AlignedSpec):
+        return spec.longest_us()
+    if isinstance(spec, Session):
+        return spec.gap_us
+    return (spec.lookahead_us or 0) if isinstance(spec, Sliding) else 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windowpane.core.windows.cut import Cut
-from windowpane.plan.cuts import common_cut_us
+from windowpane.plan.cuts import cut_between_us
 from windowpane.plan.hand_over import check_hand_over, cut_plan, ends_us
 from windowpane.plan.shape import shape_of
 from windowpane.testing.decode import RowsLike
@@ -19,10 +19,12 @@ class Versions:
 
     before: Step | None
     after: Step
+    ending: Step | None = None
+    """The end of the version before: windows by rows that the cut has left incomplete."""
 
     @property
     def rows(self) -> list[dict[str, object]]:
-        return [*(self.before.rows if self.before else []), *self.after.rows]
+        return [row for step in (self.before, self.ending, self.after) if step for row in step.rows]
 
 
 @dataclass
@@ -43,7 +45,7 @@ class HandOver:
         """From a query that has read rows up to `read_us`; None if both never begin a window at the same instant."""
         for each in (before, after):
             check_hand_over(each.plan)
-        cut_us = common_cut_us([*shape_of(before.plan).spans, *shape_of(after.plan).spans], read_us)
+        cut_us = cut_between_us(shape_of(before.plan), shape_of(after.plan), read_us)
         if cut_us is None:
             return None
         before.go_on(cut_plan(before.plan, Cut(until_us=cut_us)))
@@ -60,7 +62,8 @@ class HandOver:
     def _both(self, act: Callable[[Harness], Step]) -> Versions:
         found = Versions(act(self.before) if self.before else None, act(self.after))
         watermark_us = self.before.watermark_us if self.before else None
-        if watermark_us is not None and watermark_us >= self.ends_us:
-            self.before = None
-            self.after.go_on(cut_plan(self.after.plan, Cut(from_us=self.cut_us, alone=True)))
-        return found
+        if self.before is None or self.before.finished or watermark_us is None or watermark_us < self.ends_us:
+            return found
+        ending, self.before = self.before.end(), None
+        self.after.go_on(cut_plan(self.after.plan, Cut(from_us=self.cut_us, alone=True)))
+        return replace(found, ending=ending)

@@ -148,6 +148,11 @@ class Harness:
         own.load_header(found.header())
         self._clock_us, self._arrivals = other._clock_us, other._arrivals
 
+    @property
+    def finished(self) -> bool:
+        """Whether the query has ended gracefully."""
+        return self._finished
+
     def _time(self) -> EventtimeWatermark:
         return next(each for each in self._runner.graph.operators if isinstance(each, EventtimeWatermark))
 

@@ -28,6 +28,7 @@ from windowpane.core.segments import Segment
 from windowpane.core.side import Key
 from windowpane.core.summaries import Summaries
 from windowpane.core.windows import Sliding
+from windowpane.core.windows.cut import Cut
 from windowpane.core.windows.ranges import CellIndex, chunks, expand
 
 Int64s = npt.NDArray[np.int64]
@@ -134,8 +135,9 @@ class SlidingAggregation(SlidingOperator):
         aggregator: Aggregator,
         *,
         conditional: bool,
+        cut: Cut | None = None,
     ) -> None:
-        super().__init__(spec, partition_by, keys, conditional=conditional)
+        super().__init__(spec, partition_by, keys, conditional=conditional, cut=cut)
         self._aggregator = aggregator
         self._summaries = Summaries(aggregator, partition_by)
 

@@ -22,6 +22,7 @@ from windowpane.core.segmented_rows import SegmentedRows
 from windowpane.core.side import Key
 from windowpane.core.state import Header, StateEntries
 from windowpane.core.windows import Sliding
+from windowpane.core.windows.cut import Cut
 from windowpane.core.windows.ranges import rank_in_runs, run_heads
 
 Int64s = npt.NDArray[np.int64]
@@ -77,8 +78,11 @@ class SlidingOperator(Operator):
         *,
         conditional: bool,
         broadcast: bool = False,
+        cut: Cut | None = None,
     ) -> None:
         super().__init__()
+        self._cut = cut
+        """Of a version of a query: its triggers are within. The rows of its windows may be beyond."""
         self.spec, self.partition_by, self._conditional = spec, tuple(partition_by), conditional
         self._keys, self._broadcast = tuple(keys), broadcast
         self.kept, self._announced = SegmentedRows(_ROWS), SegmentedRows(_ANNOUNCED)
@@ -107,7 +111,9 @@ class SlidingOperator(Operator):
 
     def on_triggers(self, frame: TriggerTimes) -> list[Frame]:
         if self._broadcast:
-            self._announced.append(frame.batch)
+            triggers = frame.batch
+            own = triggers if self._cut is None else select(triggers, self._cut.has(int64s(triggers, c.EVENT_TIME)))
+            self._announced.append(own)
         return []
 
     def on_batch_end(self, frame: BatchEnd) -> Iterator[Frame]:
@@ -183,7 +189,8 @@ class SlidingOperator(Operator):
         return waiting & self._triggering(rows)
 
     def _triggering(self, rows: pa.RecordBatch) -> Bools:
-        return flags(rows, c.WHEN) if self._conditional else np.ones(rows.num_rows, bool)
+        chosen = flags(rows, c.WHEN) if self._conditional else np.ones(rows.num_rows, bool)
+        return chosen if self._cut is None else chosen & self._cut.has(int64s(rows, c.EVENT_TIME))
 
     @property
     def _identifying(self) -> list[str]:

@@ -139,6 +139,7 @@ def _sliding_rows(settings: WindowSettings) -> Operator:
         settings.keys,
         conditional=settings.conditional,
         broadcast=settings.broadcast,
+        cut=settings.cut,
     )
 
 
@@ -146,7 +147,12 @@ def _aggregate_sliding(settings: WindowSettings, aggregator: Aggregator) -> list
     assert isinstance(settings.spec, Sliding)
     return [
         SlidingAggregation(
-            settings.spec, settings.partition_by, settings.keys, aggregator, conditional=settings.conditional
+            settings.spec,
+            settings.partition_by,
+            settings.keys,
+            aggregator,
+            conditional=settings.conditional,
+            cut=settings.cut,
         )
     ]
 
