@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.plan_record import check_same_query
 from windowpane.config import METRICS_ONLY
 from windowpane.connectors.read_back import ReadBack, Written
 from windowpane.connectors.sinks import Sink
@@ -56,9 +57,11 @@ class BackfillCheck:
 
     def _written(self, planned: BackfillPlan) -> Written:
         checkpoint = self.backfill.pipeline.checkpoint(planned.plan)
-        if checkpoint.plan.read() is None or checkpoint.log.last_committed() < 0:
+        record = checkpoint.plan.read()
+        if record is None or checkpoint.log.last_committed() < 0:
             hint = "there is nothing to compare with until `windowpane run` has finished a micro-batch"
             raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {checkpoint.address}", hint)
+        check_same_query(record, planned.plan, checkpoint.address)
         return Written(planned.plan.transform, checkpoint.log.run_id())
 
     def _readable_columns(self, planned: BackfillPlan) -> ComparedColumns:
