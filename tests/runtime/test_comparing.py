@@ -118,6 +118,12 @@ def test_the_reason_comes_from_the_side_output_then_from_the_ledger(
     assert explained.as_dict()["batch"] == {"k": "a", "n": 1}
 
 
+def test_results_that_wait_for_their_sink_are_not_lost() -> None:
+    facts = StreamFacts(entry(totals={"late": 1}), finished=False, closing=TUMBLING, waiting=7)
+    (explained,) = facts.explain([MISSING])
+    assert (explained.reason, explained.evidence) == ("waiting", "7 results wait in the checkpoint for the sink")
+
+
 def test_a_finished_stream_has_no_open_windows() -> None:
     (explained,) = StreamFacts(entry(watermark_us=0), finished=True, closing=TUMBLING).explain([MISSING])
     assert explained.reason == "unknown"

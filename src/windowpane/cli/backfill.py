@@ -35,6 +35,7 @@ _REASONS = {
     "late": "late rows",
     "evicted": "evicted groups",
     "not_closed": "not closed yet",
+    "waiting": "waiting for the sink",
     "unknown": "unknown",
 }
 

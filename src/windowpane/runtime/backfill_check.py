@@ -87,7 +87,7 @@ class BackfillCheck:
             sink, read = self._read_back(planned, sinks, output, written)
             columns = ComparedColumns.of(planned.plan.stages, read.expected.schema.names)
             compared = compare(read, columns, planned.asked)
-            facts = self._facts(spark, planned, written, differ=bool(compared.differences))
+            facts = self._facts(spark, planned, written, sink, differ=bool(compared.differences))
             explained = facts.explain(compared.differences)
             done = summary(planned, output, account, began)
         return Checked(done, sink, compared.results, explained)
@@ -107,11 +107,14 @@ class BackfillCheck:
             "files (json, csv, parquet) and PostgreSQL tables can be", key=f"transforms.{planned.plan.transform}.sink",
         )  # fmt: skip
 
-    def _facts(self, spark: SparkSession, planned: BackfillPlan, written: Written, *, differ: bool) -> StreamFacts:
+    def _facts(
+        self, spark: SparkSession, planned: BackfillPlan, written: Written, sink: str, *, differ: bool
+    ) -> StreamFacts:
         checkpoint = self.backfill.pipeline.checkpoint(planned.plan)
         records = self._records(spark, planned, written) if differ else []
+        waiting = sum(checkpoint.result_outbox(sink).pending().values())
         return StreamFacts(
-            checkpoint.ledger.last(), checkpoint.is_finished(), Closing.of(planned.plan.stages), tuple(records)
+            checkpoint.ledger.last(), checkpoint.is_finished(), Closing.of(planned.plan.stages), tuple(records), waiting
         )
 
     def _records(self, spark: SparkSession, planned: BackfillPlan, written: Written) -> list[SideRecord]:

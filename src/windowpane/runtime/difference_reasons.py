@@ -16,7 +16,7 @@ from windowpane.plan.stages import ChainStage, StageGraph
 from windowpane.runtime.comparing import Difference
 from windowpane.time import format_instant, from_datetime
 
-Reason: TypeAlias = Literal["late", "evicted", "not_closed", "unknown"]
+Reason: TypeAlias = Literal["late", "evicted", "not_closed", "waiting", "unknown"]
 LOST = ("late", "evicted")
 """Kinds of side rows that a batch has in its results: whether a row is one depends on when it came."""
 _WORDS = {"late": "late", "evicted": "evicted"}
@@ -116,6 +116,8 @@ class StreamFacts:
     finished: bool
     closing: Closing
     records: Sequence[SideRecord] = ()
+    waiting: int = 0
+    """Results that wait for the sink, which was away."""
     _kept: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -132,6 +134,8 @@ class StreamFacts:
         for kind in LOST:
             if counts[kind]:
                 return _reason_of(kind), f"the side output has {_rows(counts[kind], kind)} of this window"
+        if self.waiting and found.kind != "extra":
+            return "waiting", f"{self.waiting:,} results wait in the checkpoint for the sink"
         for kind in LOST:
             unseen = self._counted(kind) - self._kept[kind]
             if unseen > 0:
