@@ -10,6 +10,7 @@ import pytest
 
 from tests.checkpoint.checkpoints import entry, make_checkpoint, packed, write_batch
 from tests.checkpoint.memory_store import MemoryStore
+from tests.checkpoint.test_late_writes import waiting
 from tests.checkpoint.test_store import store as store  # noqa: PLC0414  # a fixture
 from windowpane.checkpoint.job_folders import job_folders
 from windowpane.checkpoint.ledger import Ledger
@@ -152,6 +153,25 @@ def test_names_that_a_store_might_not_take_are_refused(name: str) -> None:
     with pytest.raises(StateError) as refused:
         take_savepoint(_made(), name)
     assert refused.value.code == "BAD_NAME"
+
+
+def test_results_that_wait_for_a_sink_are_kept_with_their_parts() -> None:
+    store = _made(4)
+    outbox = Checkpoint(store.below("hot")).result_outbox("pg")
+    for batch_id in range(5):  # batch 3 is the last one that is committed
+        part = f"{batch_id:012}-a.arrow"
+        store.replace(f"hot/results-outbox/pg/parts/{part}", b"rows")
+        outbox.put(waiting(7, batch_id, part))
+    outbox.note_delivered(0, 2)
+    take_savepoint(store, "x")
+    for batch_id in range(1, 5):
+        outbox.note_delivered(batch_id, 2)
+    there = Checkpoint(restored(store, "x").below("hot"))
+    assert there.result_outbox("pg").pending() == {1: 2, 2: 2, 3: 2}
+    assert there.result_outbox("pg").handed_over(3) == 8
+    assert there.store.below("results-outbox/pg/parts").names() == [f"{each:012}-a.arrow" for each in (1, 2, 3)]
+    assert there.runs() == [there.log.run_id()]
+    assert there.result_outbox("pg").read(1).run not in there.runs(), "delivered as those of this checkpoint"
 
 
 def test_side_rows_that_left_before_the_commit_are_not_counted_as_delivered() -> None:
