@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ _COPIED_BYTES = 5_000_000_000
 BACKFILL = "-backfill"
 """What the folder of backfills has behind the name of the stream's."""
 STAGING = "_staging"
-"""Names that start with an underscore are hidden from readers."""
+"""Names that start with an underscore are hidden from readers. Each process stages in folders of its own, so that one
+that was away while another took over writes into none that is in use."""
+_BATCH_AND_FENCE = re.compile(r"\d{12}(?:-(\d+))?")
+"""How names of staging folders end; those of earlier versions have no fence."""
 
 
 class FileSink(Sink):
@@ -44,6 +48,8 @@ class FileSink(Sink):
         self._format, self._path = format_name, path.rstrip("/")
         whole = {"timestampFormat": WHOLE_JSON["timestampFormat"]} if format_name == "csv" else {}
         self._options = (WHOLE_JSON if format_name == "json" else whole) | dict(options)
+        self._tidied: set[str] = set()
+        """Prefixes of staging folders of which those of earlier processes were removed."""
 
     @classmethod
     def create(cls, name: str, settings: SinkSettings) -> FileSink:
@@ -98,18 +104,43 @@ class FileSink(Sink):
         return bool(files.globStatus(jvm.org.apache.hadoop.fs.Path(folder, f"{prefix}*")) or ())
 
     def write(self, batch: SinkBatch) -> None:
-        staging = f"{self._path}/{STAGING}-{batch.identity}"
+        staging = f"{self._path}/{STAGING}-{batch.identity}-{batch.fence}"
         format_name = "text" if batch.side_records and self._format == "json" else self._format
         try:
+            batch.check_lease()
+            self._remove_abandoned(batch)
             writer = batch.frame.coalesce(1).write.format(format_name).mode("overwrite").options(**self._options)
             writer.save(staging)
             batch.check_lease()
             self._take_place(batch, staging)
-        except (SinkError, StateError):
-            raise
         except Exception as failed:
+            self._give_up(batch, staging)
+            if isinstance(failed, SinkError | StateError):
+                raise
             what = f"sink `{self.name}` could not write to {self._path}: {gist(failed)}"
             raise SinkError("SINK_WRITE", what) from failed
+
+    def _remove_abandoned(self, batch: SinkBatch) -> None:
+        """Remove what earlier processes have staged and left behind, when this one first writes."""
+        prefix = f"{STAGING}-{batch.identity.rpartition('-')[0]}-"
+        if not batch.run or prefix in self._tidied:
+            return
+        pattern, files = hadoop_path(batch.frame.sparkSession, f"{self._path}/{prefix}*")
+        for status in files.globStatus(pattern) or ():
+            found = _BATCH_AND_FENCE.fullmatch(status.getPath().getName().removeprefix(prefix))
+            if found is not None and int(found[1] or -1) < batch.fence:
+                files.delete(status.getPath(), True)
+        self._tidied.add(prefix)
+
+    def _give_up(self, batch: SinkBatch, staging: str) -> None:
+        """After a failure: if another process has taken over, leave nothing behind. It does not know of this folder."""
+        try:
+            batch.check_lease()
+        except StateError:
+            with contextlib.suppress(Exception):  # Spark may be gone; the process that starts next removes it then
+                folder, files = hadoop_path(batch.frame.sparkSession, staging)
+                files.delete(folder, True)
+            raise
 
     def _take_place(self, batch: SinkBatch, staging: str) -> None:
         """Remove other files of an earlier attempt, then move the staged files to their final names."""

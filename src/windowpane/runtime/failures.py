@@ -15,6 +15,8 @@ from windowpane.spark.gateway import START_FAILED
 _OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _FULL = ("No space left on device", "Disk quota exceeded")
+_LOST_EXECUTORS = ("ExecutorLostFailure", "FetchFailed", "cannot rollback")
+"""What Spark says when it ends a job because executors were lost, too often or where it cannot go back."""
 _WRAPPING = ("Traceback (most recent call last)", "Py4JJavaError", "StreamingQueryException", "PythonException")
 
 
@@ -37,6 +39,13 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
 def _has_no_answer(failed: BaseException, text: str) -> bool:
     """Whether a call got an empty answer: the JVM ended while it ran. An error of Java comes with its trace."""
     return type(failed) is Py4JError and "Trace:" not in text
+
+
+def is_lost_executor(failed: BaseException | None) -> bool:
+    """Whether Spark has ended a job because it lost executors, also if a sink has wrapped that."""
+    if failed is None:
+        return False
+    return any(reason in str(failed) for reason in _LOST_EXECUTORS) or is_lost_executor(failed.__cause__)
 
 
 def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> WindowpaneError:

@@ -20,9 +20,10 @@ from windowpane.config import Trigger
 from windowpane.connectors.batch_index import BatchIndex
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import GONE, is_unreadable_file, skipping_unreadable
+from windowpane.errors import gist
 from windowpane.plan.build import Plan
 from windowpane.runtime.batch_gate import BatchGate
-from windowpane.runtime.failures import spark_failure
+from windowpane.runtime.failures import is_lost_executor, spark_failure
 from windowpane.runtime.refreshing import StaticTables
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
@@ -30,6 +31,7 @@ from windowpane.spark.foreach_batch import foreach_batch
 from windowpane.spark.session import prepare_session
 
 AVAILABLE_NOW = Trigger("available_now")
+_log = logging.getLogger("windowpane.run")
 _ONE_AT_A_TIME = threading.Lock()
 """A query starts with the settings that it finds in the session, and they differ between queries."""
 
@@ -65,6 +67,8 @@ class RunningTransform:
     """The last batch whose files were searched for unreadable ones."""
     _planned: int | None = field(init=False, default=None)
     """The last batch that another process had planned."""
+    _lost_executors: int | None = field(init=False, default=None)
+    """The last batch that Spark gave up because it lost executors."""
     _alone: int | None = field(init=False, default=None)
     """The batch that this query reads and then ends: it skips unreadable files, or corrects Spark's list of files."""
     _reading: Reading = field(init=False, default=EXACTLY)
@@ -203,23 +207,34 @@ class RunningTransform:
         return False
 
     def _continues(self, failed: Exception | None = None) -> bool:
-        """Restart an ended query if it was meant to be restarted, or failed because a file cannot be read.
-
-        Also if a process that has lost its lease has planned the next batch at the last moment. It did not run the
-        batch, and this one runs it as it is planned.
-        """
+        """Restart an ended query if it was meant to be restarted, or if another attempt at its batch may succeed."""
         batch_id = self.checkpoint.log.last_committed() + 1
+        if not isinstance(self._raised, _BeginAgainError) and not self._may_succeed(batch_id, failed):
+            return False
+        self.begin(self._trigger)
+        return True
+
+    def _may_succeed(self, batch_id: int, failed: Exception | None) -> bool:
+        """Whether a batch failed for a reason that is gone the next time. Each reason counts once per batch.
+
+        A process that has lost its lease may have planned the batch at the last moment. It did not run the batch, and
+        this one runs it as it is planned. Lost executors are replaced. Files that cannot be read are noted.
+        """
         if failed is not None and self._planned != batch_id and _was_planned_by_another(failed):
             self.runner.lock.check()
             self._planned = batch_id
-        elif not isinstance(self._raised, _BeginAgainError):
-            if self._raised is None or not is_unreadable_file(self._raised) or self._examined == batch_id:
-                return False
-            self._examined = batch_id
-            found = self.find_unreadable(batch_id)
-            if found:
-                self.checkpoint.unreadable.record(batch_id, found)
-        self.begin(self._trigger)
+            return True
+        reason = self._raised or failed
+        if reason is not None and is_lost_executor(reason) and batch_id != self._lost_executors:
+            self._lost_executors = batch_id
+            _log.warning("Spark lost executors, micro-batch %d is repeated: %s", batch_id, gist(reason))
+            return not self.stopping.is_set()
+        if self._raised is None or not is_unreadable_file(self._raised) or self._examined == batch_id:
+            return False
+        self._examined = batch_id
+        found = self.find_unreadable(batch_id)
+        if found:
+            self.checkpoint.unreadable.record(batch_id, found)
         return True
 
     def finish_input(self) -> None:
