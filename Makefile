@@ -37,7 +37,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 .PHONY: test-cluster
 test-cluster: setup ## Run a pipeline on a Spark cluster whose machines are lost one by one (root on Linux: network and mount namespaces)
 	@scripts/java
-	@scripts/hadoop-jars
+	@scripts/yarn-jars
 	$(PYTHON) -m pytest -m cluster -n 0 tests/cluster
 
 .PHONY: check-deploy

@@ -85,12 +85,12 @@ def _runs(status: bytes, process: int) -> bool:
 
 
 def _bring(store: Store, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)  # also if it is empty: nothing should be left
     for name in store.names():
         data = store.read(name) if "." in name or name.isdigit() else None
         if data is None:
             _bring(store.below(name), folder / name)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
 
 

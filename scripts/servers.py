@@ -16,13 +16,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".tools" / "kafka"
-HADOOP = ROOT / ".tools" / "hadoop"
+HADOOP, YARN = ROOT / ".tools" / "hadoop", ROOT / ".tools" / "yarn"
 LOOPBACK = "127.0.0.1"
 _START_SECONDS, _STOP_SECONDS = 180, 20
 _BROKER = """
@@ -226,9 +226,14 @@ def hdfs_command(folder: str, host: str, port: int) -> list[str]:
     """Starts an HDFS that listens on an address. It prints "ready" when it can be used."""
     import pyspark  # noqa: PLC0415  # whose jars have the rest of Hadoop
 
-    jars = f"{HADOOP / 'hdfs'}/*:{Path(pyspark.__file__).parent / 'jars'}/*"
-    source = str(ROOT / "scripts" / "MiniHdfs.java")
-    return [_java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", jars, source, folder, host, str(port)]
+    jars = (str(HADOOP / "hdfs"), str(Path(pyspark.__file__).parent / "jars"))
+    return hadoop_command(str(ROOT / "scripts" / "MiniHdfs.java"), jars, folder, host, str(port))
+
+
+def hadoop_command(source: str, jars: Iterable[str], *arguments: str) -> list[str]:
+    """Runs a program of Java with the jars of some folders."""
+    classes = ":".join(f"{folder}/*" for folder in jars)
+    return [_java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", classes, source, *arguments]
 
 
 @contextlib.contextmanager

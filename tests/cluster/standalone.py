@@ -23,6 +23,8 @@ DEADLINE = 900.0
 _PORT, _STORE_PORT = 7077, 9000
 _WORKERS, _DRIVERS = ("worker1", "worker2", "worker3"), ("driver1", "driver2", "driver3")
 _CACHE = f"{MOUNTS}/cache"
+_QUICK = "-XX:TieredStopAtLevel=1"
+"""For processes that live for a minute: Java's second compiler would cost more than its code saves."""
 
 
 @dataclass
@@ -39,12 +41,12 @@ class Cluster:
         """A new machine for drivers, which has the project, and bundles that were made before."""
         return self.network.add(name, sees_project=True, shared={_CACHE: self.cache})
 
-    def run(self, driver: Machine, pipeline: str) -> subprocess.Popen[bytes]:
+    def run(self, driver: Machine, pipeline: str, **environment: str) -> subprocess.Popen[bytes]:
         """`windowpane run --drain` there, of a pipeline with this text."""
         driver.run("sh", "-c", f"cat > {SCRATCH}/pipeline.toml", given=pipeline)
         arguments = (sys.executable, "-m", "windowpane", "run", "--drain", f"{SCRATCH}/pipeline.toml")
-        environment = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src")}
-        return driver.start(self.log(driver), *arguments, environment=environment)
+        given = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src"), "SPARK_SUBMIT_OPTS": _QUICK} | environment
+        return driver.start(self.log(driver), *arguments, environment=given)
 
     def log(self, machine: Machine) -> Path:
         return self.folder / f"{machine.name}.log"
@@ -55,7 +57,7 @@ def standalone(folder: Path, cache: Path) -> Iterator[Cluster]:
     """A master and two workers of one core each. `cache`: a folder for bundles."""
     names = ("master", "store", *_WORKERS, *_DRIVERS)
     with network(folder, names) as connected:
-        make_bundle(folder=cache / "windowpane" / "bundles")
+        make_bundle_in(cache)
         master = connected.add("master")
         cluster = Cluster(connected, folder, cache, f"spark://{master.address}:{_PORT}")
         options = ("--host", master.address, "--port", str(_PORT), "--webui-port", "0")
@@ -63,7 +65,25 @@ def standalone(folder: Path, cache: Path) -> Iterator[Cluster]:
         wait_for_port(master.address, _PORT)
         for name in _WORKERS[:2]:
             start_worker(cluster, name)
-        yield cluster
+        with keeping_logs(connected):
+            yield cluster
+
+
+@contextlib.contextmanager
+def keeping_logs(connected: Network) -> Iterator[None]:
+    """Keep Spark's logs of the drivers that are there at the end: their disks end with them."""
+    try:
+        yield
+    finally:
+        for machine in connected.machines:
+            if machine.name in _DRIVERS and machine.holder.poll() is None:
+                text = machine.run("sh", "-c", f"cat {SCRATCH}/spark.log || true")
+                (connected.folder / f"{machine.name}.spark.log").write_text(text, encoding="utf-8")
+
+
+def make_bundle_in(cache: Path) -> None:
+    """Where drivers find it."""
+    make_bundle(folder=cache / "windowpane" / "bundles")
 
 
 def start_worker(cluster: Cluster, name: str) -> Machine:
@@ -76,7 +96,8 @@ def start_worker(cluster: Cluster, name: str) -> Machine:
 
 
 def _spark(cluster: Cluster, machine: Machine, *arguments: str) -> None:
-    environment = {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": machine.address, "SPARK_NO_DAEMONIZE": "1"}
+    environment = {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": machine.address, "SPARK_NO_DAEMONIZE": "1",
+                   "SPARK_DAEMON_JAVA_OPTS": _QUICK}  # fmt: skip
     machine.start(cluster.log(machine), f"{SPARK_HOME}/bin/spark-class", *arguments, environment=environment)
 
 
@@ -120,8 +141,9 @@ def _listens(address: str, port: int) -> bool:
 
 def on_cluster(job: Path, cluster: Cluster, more: Mapping[str, object]) -> str:
     """The pipeline of a job in a store, with settings for such small machines at its end, where `[spark.config]` is."""
-    config = {"spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.network.timeout": "60s",
-              "spark.executor.heartbeatInterval": "5s"} | dict(more)  # fmt: skip
+    config = {"spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.network.timeout": "45s",
+              "spark.network.timeoutInterval": "10s", "spark.executor.heartbeatInterval": "5s",
+              "spark.shuffle.io.maxRetries": 1, "spark.executor.extraJavaOptions": _QUICK} | dict(more)  # fmt: skip
     lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in config.items()]
     text = (job / "pipeline.toml").read_text(encoding="utf-8").replace("local[2]", cluster.master)
     return text + "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ import pytest
 
 from bench.torture import account, compare, make_job, output, run_to_end, unfinished
 from bench.torture_places import InStore
-from tests.cluster.machines import ROOT, SCRATCH
+from tests.cluster.machines import ROOT, SCRATCH, SPARK_HOME
 from tests.cluster.standalone import (
     DEADLINE,
     EXECUTOR,
@@ -23,6 +23,7 @@ from tests.cluster.standalone import (
     start_worker,
     wait_until,
 )
+from tests.cluster.yarn import CONF, configure, start_node, yarn
 
 pytestmark = pytest.mark.cluster
 
@@ -83,9 +84,7 @@ def test_every_kind_of_machine_is_lost(
 
     store.bring_back(job)
     assert "adds up" in cluster.log(last).read_text()
-    # The driver that was away may have been writing a batch, which it then must not touch any more.
-    left = [each for each in unfinished(job) if "_staging" not in each]
-    assert [*compare(output(calm), output(job)), *account(job), *left] == []
+    assert [*compare(output(calm), output(job)), *account(job), *unfinished(job)] == []
 
 
 def share_nothing(cluster: Cluster) -> None:
@@ -94,3 +93,21 @@ def share_nothing(cluster: Cluster) -> None:
     assert "mine" not in two.run("ls", SCRATCH)
     assert one.run("hostname") != two.run("hostname")
     assert one.run("sh", "-c", f"ls {ROOT} | wc -l").strip() == "0", "neither the project nor its Python is there"
+
+
+def test_on_yarn(tmp_path: Path, bundles: Path, calm: Path) -> None:
+    with yarn(tmp_path, bundles) as cluster:
+        store = start_hdfs(cluster)
+        files = store.address.removesuffix("/torture")
+        node = start_node(cluster, files)
+        job = make_job(tmp_path / "job", SEED, FILES, place=store)
+        driver = cluster.driver("driver1")
+        configure(driver, node, files)
+        settings = {"spark.executor.instances": 1, "spark.yarn.am.memory": "512m",
+                    "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*"}  # fmt: skip
+        process = cluster.run(driver, on_cluster(job, cluster, settings), HADOOP_CONF_DIR=CONF)
+        wait_until(lambda: store.has_begun(job, 2), "no third micro-batch", process)
+        assert node.signal(signal.SIGKILL, EXECUTOR), "no executor runs"
+        assert process.wait(DEADLINE) == 0, cluster.log(driver).read_text()[-3000:]
+        store.bring_back(job)
+        assert [*compare(output(calm), output(job)), *account(job), *unfinished(job)] == []

@@ -79,7 +79,7 @@ def test_javas_innermost_cause_is_told() -> None:
 
 def test_spark_that_does_not_start_tells_the_last_line_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
-    log.write_text("something\nJAVA_HOME is not set\n\n", encoding="utf-8")
+    log.write_text("something\nJAVA_HOME is not set\n\tat org.apache.spark.Main.main\n\n", encoding="utf-8")
     assert start_failure(RuntimeError("gateway"), log).message == "Spark did not start: JAVA_HOME is not set"
     assert "RuntimeError: gateway" in start_failure(RuntimeError("gateway"), None).message
     in_its_place = IsADirectoryError(21, "Is a directory", str(tmp_path))

@@ -46,6 +46,15 @@ def test_who_gets_a_bundle(spark: dict[str, object], sent: dict[str, str], monke
     assert bundle_settings(_configuration(settings, BASE), settings, BASE) == {}, "the user's choice"
 
 
+def test_sockets_of_workers_on_yarn_have_no_long_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_GATEWAY_PORT", "MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    key = "spark.python.unix.domain.socket.enabled"
+    assert _configuration(SparkSettings(master="yarn"), BASE)[key] == "false"
+    assert _configuration(SparkSettings(master="spark://h:7077"), BASE)[key] == "true"
+    assert _configuration(SparkSettings(master="yarn", config={key: True}), BASE)[key] == "true", "the user's choice"
+
+
 def test_spark_submit_in_client_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")

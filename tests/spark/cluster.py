@@ -100,12 +100,11 @@ def _run_or_skip(command: list[str]) -> None:
         pytest.skip(f"network namespaces cannot be used here: {done.stderr.strip()}")
 
 
-def kill_an_executor(folder: Path) -> int:
-    """SIGKILL one executor of this cluster; gives its process id."""
-    found = executors(folder)
-    assert found, "no executor runs"
-    os.kill(found[0], signal.SIGKILL)
-    return found[0]
+def kill_executors(folder: Path) -> None:
+    """SIGKILL the executors of this cluster."""
+    for process in executors(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def executors(folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench.torture import account, compare, make_job, output, run_to_end, start
-from tests.spark.cluster import kill_an_executor, standalone_cluster
+from bench.torture_places import IN_FOLDER
+from tests.spark.cluster import kill_executors, standalone_cluster
 
 pytestmark = pytest.mark.spark
 
@@ -58,14 +60,25 @@ def job_on(address: str, folder: Path, settings: str) -> Path:
 
 
 def test_a_killed_executor_costs_no_row(calm: Path, cluster: tuple[str, Path], tmp_path: Path) -> None:
-    killed = job_on(cluster[0], tmp_path / "killed", SETTINGS)
-    process = start(killed)
-    begun = killed / "state" / "q" / "ledger" / f"{1:012}.json"
-    while process.poll() is None and not begun.exists():
-        time.sleep(0.05)
-    kill_an_executor(cluster[1])
-    assert process.wait() == 0, (killed / "run.log").read_text()[-3000:]
+    """Spark gives up a batch if a task loses its executor as often as it may fail. windowpane repeats the batch."""
+    killed = job_on(cluster[0], tmp_path / "killed", f'{SETTINGS}"spark.task.maxFailures" = 1\n')
+    process, log = start(killed), killed / "run.log"
+    for batch in range(1, FILES - 1):
+        while process.poll() is None and not IN_FOLDER.has_begun(killed, batch):
+            time.sleep(0.02)
+        time.sleep(0.1)  # for its tasks to start
+        if "is repeated" not in log.read_text():
+            kill_executors(cluster[1])
+    assert process.wait() == 0, log.read_text()[-3000:]
     assert not compare(output(calm), output(killed))
+    assert "Spark lost executors, micro-batch" in log.read_text()
+    assert readable(killed / "state") <= {("q", "spark", "state"), ("every", "spark", "state")}
+    assert stat.S_IMODE((killed / "state" / "q" / "spark").stat().st_mode) == 0o700, "which keeps others from the state"
+
+
+def readable(folder: Path) -> set[tuple[str, ...]]:
+    """Where others could read files if they could enter the folders: in the state, which executors write."""
+    return {path.relative_to(folder).parts[:3] for path in folder.rglob("*") if path.stat().st_mode & 0o077}
 
 
 def test_tasks_that_run_twice_count_once(calm: Path, cluster: tuple[str, Path], tmp_path: Path) -> None:

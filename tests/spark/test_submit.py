@@ -49,3 +49,12 @@ def test_what_comes_too_late_is_refused(runs: Runs) -> None:
     assert done.returncode != 0
     assert "[SPARK_SUBMIT] [spark] of the pipeline comes too late for --files, --proxy-user" in done.stdout
     assert "hint: give these options to spark-submit" in done.stdout
+
+
+def test_drivers_of_python_do_not_run_inside_a_standalone_cluster(runs: Runs) -> None:
+    """Spark refuses it before it connects to the master. docs/cluster.md names what restarts a driver there instead."""
+    write_pipeline(runs.folder)
+    options = ("--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", "--supervise")
+    done = submit(runs, *options, str(APPLICATION), "run")
+    assert done.returncode == 1
+    assert "not supported for python applications on standalone clusters" in done.stdout

@@ -75,11 +75,12 @@ def _cause(failed: BaseException, text: str) -> str:
 
 
 def _last_line(log: Path | None, after: int) -> str | None:
+    """The last line of a log that is not part of a Java stack."""
     if log is None or not log.is_file():
         return None
     text = log.read_bytes()[after:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else None
+    return next((line for line in reversed(lines) if not line.startswith(("at ", "... "))), None)
 
 
 def _see(log: Path | None) -> str | None:

@@ -58,6 +58,8 @@ DEFAULTS = {
     "spark.executorEnv.MALLOC_TOP_PAD_": "67108864",
 }
 """What windowpane sets where the user sets nothing."""
+ON_YARN = {"spark.python.unix.domain.socket.enabled": "false"}
+"""Spark puts a worker's socket into the temporary folder of its container, and that path is too long for a socket."""
 
 
 def create_session(
@@ -103,13 +105,13 @@ def _environment(master: str) -> dict[str, str]:
 
 def _configuration(settings: SparkSettings, base: Path) -> dict[str, str]:
     """Our defaults, under `[spark]`, under what `spark-submit` was given: its driver runs already."""
-    config = DEFAULTS | settings.spark_config
-    config["spark.app.name"] = settings.app_name or "windowpane"
-    config["spark.master"] = settings.master or os.environ.get("MASTER") or "local[*]"
+    given = submitted_settings() if is_submitted() else {}
+    master = given.get("spark.master") or settings.master or os.environ.get("MASTER") or "local[*]"
+    config = DEFAULTS | (ON_YARN if master == "yarn" else {}) | settings.spark_config
+    config |= {"spark.app.name": settings.app_name or "windowpane", "spark.master": master}
     wanted = settings.for_submission(base)
     if not is_submitted():
         return config | wanted
-    given = submitted_settings()
     check_submission(wanted, given, settings.proxy_user)
     return config | given
 
