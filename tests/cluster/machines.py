@@ -79,9 +79,12 @@ class Machine:
         return sorted(found)
 
     def signal(self, number: int, wanted: str = "") -> int:
-        """Send a signal to processes here; returns to how many."""
+        """Send a signal to processes here, the last one first; returns to how many.
+
+        `nsenter` stops itself when it finds its command stopped, so it must be continued after the command.
+        """
         found = self.processes(wanted)
-        for process in found:
+        for process in reversed(found):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
         return len(found)
