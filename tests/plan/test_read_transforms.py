@@ -105,9 +105,19 @@ def test_a_mistake_is_shown_in_the_transform_that_has_it(tmp_path: Path) -> None
 
 
 def test_names_that_sql_cannot_tell_apart(tmp_path: Path) -> None:
-    assert "`transforms.BIDS` and `streams.bids` have the same name" in refusal(
-        tmp_path, ("transforms.hot]", "transforms.BIDS]")
+    """A transform may have the name of the stream that it reads, as long as no other one reads that name."""
+    alone = ('sql = "SELECT auction FROM Hot WHERE n > 10"', 'sql = "SELECT auction FROM bids"')
+    named = ("[transforms.hottest]", "[transforms.BIDS]")
+    plain = ("FROM bids JOIN items USING (auction)", "FROM Bids")
+    refused = refusal(tmp_path, alone, named, plain)
+    assert "[DUPLICATE_NAME] `Bids` is the name of a transform, and of a stream" in refused
+    assert "SQL\n    FROM Bids\n         ^^^^" in refused
+    shifted = [alone, named, plain, ("FROM Bids", "FROM asks"), ("[tables.items]", "[streams.asks]")]
+    text = (
+        'schema = "auction BIGINT, category STRING"',
+        'schema = "auction BIGINT, ts TIMESTAMP"\neventtime.column = "ts"',
     )
+    assert plans(tmp_path, *shifted, text) == ["BIDS", "hourly"]
 
 
 def test_the_graph(tmp_path: Path) -> None:

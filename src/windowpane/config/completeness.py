@@ -80,9 +80,9 @@ class _Completeness:
         self._relation_names()
 
     def _relation_names(self) -> None:
-        """SQL knows streams, tables and transforms by name alone, in any case."""
+        """SQL knows streams and tables by name alone, in any case."""
         seen: dict[str, str] = {}
-        for section in ("streams", "tables", "transforms"):
+        for section in ("streams", "tables"):
             for name in self._section(section):
                 other = seen.setdefault(name.lower(), f"{section}.{name}")
                 if other != f"{section}.{name}":

@@ -54,7 +54,7 @@ def bind(sql: str, catalog: Catalog, name: str = "") -> BoundQuery:
 
     `name` is that of its transform, which the transforms that it reads cannot read in turn.
     """
-    stmt = parse(sql, catalog.queries, name)
+    stmt = parse(sql, catalog.queries, name, [*catalog.streams, *catalog.tables])
     bound = guarded(sql, lambda: bind_statement(stmt, catalog))
     return replace(bound, transforms=stmt.transforms, reads=stmt.reads)
 

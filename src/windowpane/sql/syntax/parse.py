@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from sqlglot.errors import TokenError
@@ -21,17 +21,20 @@ Result = TypeVar("Result")
 MAX_LENGTH = 200_000
 
 
-def parse(sql: str, queries: Mapping[str, str] | None = None, name: str = "") -> SelectStmt:
+def parse(
+    sql: str, queries: Mapping[str, str] | None = None, name: str = "", sources: Collection[str] = ()
+) -> SelectStmt:
     """The statement of a text; SqlError with the place of what is wrong.
 
-    `queries` are the texts of transforms that it can read by name; `name` is that of its own transform.
+    `queries` are the texts of transforms that it can read by name; `name` is that of its own transform. `sources` are
+    the names of streams and tables.
     """
-    return guarded(sql, lambda: _parse(sql, queries or {}, name))
+    return guarded(sql, lambda: _parse(sql, queries or {}, name, {each.lower() for each in sources}))
 
 
-def _parse(sql: str, queries: Mapping[str, str], name: str) -> SelectStmt:
+def _parse(sql: str, queries: Mapping[str, str], name: str, sources: set[str]) -> SelectStmt:
     own, *others = texts = gather_texts(sql, queries, lambda text: read_source(text).tokens)
-    return parse_statement(SourceText(whole_text(texts), own.tokens), others, name)
+    return parse_statement(SourceText(whole_text(texts), own.tokens), others, name, sources)
 
 
 def transform_at_fault(error: SqlError, sql: str, queries: Mapping[str, str]) -> str | None:

@@ -5,7 +5,8 @@ A placeholder takes the place of each subquery, so that a SELECT is plain Spark 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -31,9 +32,16 @@ _OTHERWISE = {
 WITH_FORM = "WITH name AS (SELECT …) SELECT … FROM name"
 
 
-def parse_statement(source: SourceText, transforms: Sequence[TransformText] = (), name: str = "") -> SelectStmt:
-    """The statement of a text, with the queries that it reads. `transforms` are those that it can read by name."""
-    parser, visible = _QueryParser(source.sql, [name]), dict[str, _Cte]()
+def parse_statement(
+    source: SourceText, transforms: Sequence[TransformText] = (), name: str = "", sources: Collection[str] = ()
+) -> SelectStmt:
+    """The statement of a text, with the queries that it reads. `transforms` are those that it can read by name.
+
+    `sources` are the names of streams and tables, in lower case.
+    """
+    names = Counter([*sources, *(each.name.lower() for each in transforms)])
+    ambiguous = {each for each, count in names.items() if count > 1}
+    parser, visible = _QueryParser(source.sql, [name], ambiguous), dict[str, _Cte]()
     for each in transforms:
         visible[each.name.lower()] = _Cte(each.tokens[0], each.tokens, visible, {}, transform=each.name)
     found = parser.query(source.tokens, visible, source.tokens[-1])
@@ -76,6 +84,8 @@ class _QueryParser:
     sql: str
     path: list[str]
     """The transform whose query this is, and those on the way to the text that is being parsed."""
+    ambiguous: Collection[str]
+    """Names of several transforms, or of a transform and a stream or table."""
     selects: int = field(default=0)
     transforms: dict[str, None] = field(default_factory=dict)
     """The transforms that the query reads itself."""
@@ -170,17 +180,24 @@ class _QueryParser:
         stmt = parse_select(SourceText(self.sql, shown))
         for table in (stmt.from_, *(join.this for join in stmt.joins)):
             cte = visible.get(table.name.lower()) if isinstance(table, exp.Table) else None
-            if cte is not None and cte.transform:
+            if cte is not None and cte.transform and not self._is_source(cte):
                 queries[table.name.lower()] = self._transform(cte, stmt.source, table)
-            elif cte is not None:
+            elif cte is not None and not cte.transform:
                 cte.reads += 1
                 queries[table.name.lower()] = self.query(cte.tokens, cte.visible, cte.name)
             elif isinstance(table, exp.Table) and table.name not in queries and len(self.path) == 1:
                 self.reads[table.name] = None
         return replace(stmt, queries=queries, owner=self.path[-1] if len(self.path) > 1 else "")
 
+    def _is_source(self, cte: _Cte) -> bool:
+        """A transform that has the name of a stream means the stream: it cannot read itself."""
+        return cte.transform == self.path[-1] and cte.transform.lower() in self.ambiguous
+
     def _transform(self, cte: _Cte, source: SourceText, table: exp.Expr) -> Statement:
         """The query of a transform that a table of FROM names."""
+        if cte.transform.lower() in self.ambiguous:
+            message = f"`{table.name}` is the name of a transform, and of a stream, a table or another transform"
+            raise source.error("DUPLICATE_NAME", message, "rename one of them", at=table)
         if cte.transform in self.path:
             path = " → ".join([*self.path[self.path.index(cte.transform) :], cte.transform])
             message = f"transforms read each other in a circle: {path}"
