@@ -13,7 +13,7 @@ from windowpane.sql import bind, parse_schema
 
 SOURCES = Path(__file__).parents[2] / "src" / "windowpane" / "sql"
 TESTED_ELSEWHERE = {"UNSUPPORTED_IN_HARNESS", "FUNCTION_ARGUMENTS", "TOO_DEEP", "TOO_LONG", "BAD_CHARACTER"}
-TESTED_ELSEWHERE |= {"TRANSFORM_CYCLE", "TRANSFORM_SETTINGS"}
+TESTED_ELSEWHERE |= {"DUPLICATE_NAME", "TRANSFORM_CYCLE", "TRANSFORM_SETTINGS"}
 REFERENCE = Path(__file__).parents[2] / "docs" / "sql.md"
 
 
