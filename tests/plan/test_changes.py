@@ -68,6 +68,12 @@ def test_settings_that_the_state_depends_on() -> None:
     assert compare(shape_of(limited.plan), shape_of(more.plan)).what == ("max_groups",)
 
 
+def test_the_late_rule_changes_on_spark_alone() -> None:
+    job = harness()
+    with pytest.raises(StateError, match="late_rule"):
+        job.change(BASE, options={**OPTIONS, "late_rule": "row"})
+
+
 def test_rows_of_a_window_keep_their_columns() -> None:
     query = "SELECT k, a FROM s WINDOW TUMBLING (SIZE 10 SECONDS)"
     base = shape_of(harness(query).plan)

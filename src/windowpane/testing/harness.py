@@ -124,6 +124,9 @@ class Harness:
         change = compare(old, new)
         if not change.goes_on:
             raise StateError("STATE_OTHER_QUERY", f"the state cannot be taken over: {change.words}")
+        if old.late_rules != new.late_rules:
+            # Here the operator that judges rows is among those with state; on Spark, it is before the shuffle.
+            raise StateError("STATE_OTHER_QUERY", "a change of `late_rule` is not supported in the harness")
         names = adopted_shape(new, old)
         closed = [us for us in (self._closed_until_us, closed_until_us(old, new, self.watermark_us)) if us is not None]
         adopted = Adopted(
