@@ -14,10 +14,10 @@ from windowpane.outcomes import BUFFERED, OUTCOMES
 from windowpane.sql.query import Column
 from windowpane.testing.golden.rows import GoldenRow
 
-Verb: TypeAlias = Choice["push", "watermark", "clock", "end", "restart", "replay"]
+Verb: TypeAlias = Choice["push", "watermark", "clock", "end", "restart", "replay", "change"]
 Subject: TypeAlias = Choice["rows", "side", "watermark", "accounting", "counts", "error"]
 
-VERBS: tuple[Verb, ...] = ("push", "watermark", "clock", "end", "restart", "replay")
+VERBS: tuple[Verb, ...] = ("push", "watermark", "clock", "end", "restart", "replay", "change")
 SUBJECTS: tuple[Subject, ...] = ("rows", "side", "watermark", "accounting", "counts", "error")
 
 ACCOUNTS = ("in", "made", *(outcome.name for outcome in OUTCOMES), BUFFERED.name)
@@ -61,6 +61,8 @@ class Step:
     at_us: int | None = None
     """`at` of a push, the instant of a watermark, the distance of a clock."""
     rows: tuple[GoldenRow, ...] = ()
+    sql: str = ""
+    """Of a change: the query to go on with."""
     expected: dict[Subject, Expected] = field(default_factory=dict)
 
     @property

@@ -18,6 +18,7 @@ from windowpane.testing.golden.values import Instant, parse_instant
 from windowpane.time import parse_duration
 
 _DECLARED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*:\s*(?P<schema>.+)")
+_WITHOUT_ROWS: tuple[Verb, ...] = ("restart", "replay", "change")
 _PUSH = re.compile(r"(?P<stream>(?!shard\b|at\b)[A-Za-z_]\w*)?\s*(shard\s+(?P<shard>\w+))?\s*(at\s+(?P<at>.+))?")
 
 
@@ -141,21 +142,27 @@ class _Parser:
         self._golden.cuttable = False
 
     def _query(self, section: Section) -> None:
-        self._golden.sql = "\n".join(filter(None, [section.rest, section.text()]))
-        self._golden.query_place = section.place
-        if not self._golden.sql:
-            raise BadLineError(section.line.number, "the query is empty", "write the SQL indented below `query`")
+        self._golden.sql, self._golden.query_place = self._sql(section), section.place
+
+    def _sql(self, section: Section) -> str:
+        sql = "\n".join(filter(None, [section.rest, section.text()]))
+        if not sql:
+            hint = f"write the SQL indented below `{section.keyword}`"
+            raise BadLineError(section.line.number, "the query is empty", hint)
+        return sql
 
     def _pipeline(self, section: Section) -> None:
         take_pipeline(self._golden, section)
 
     def _step(self, section: Section) -> None:
         verb = next(verb for verb in VERBS if verb == section.keyword)
-        if verb != "push":
+        if verb not in ("push", "change"):
             section.alone()
         step = Step(verb, section.place)
         if verb == "push":
             self._read_push(section, step)
+        elif verb == "change":
+            step.sql = self._sql(section)
         elif verb == "watermark":
             step.at_us = _instant(section.rest, section.line.number)
         elif verb == "clock":
@@ -166,7 +173,7 @@ class _Parser:
         self._golden.steps.append(step)
 
     def _check_replay(self, verb: Verb, section: Section) -> None:
-        if verb == "replay" and (not self._golden.steps or self._golden.steps[-1].verb in ("restart", "replay")):
+        if verb == "replay" and (not self._golden.steps or self._golden.steps[-1].verb in _WITHOUT_ROWS):
             hint = "put it after push, watermark, clock or end"
             raise BadLineError(section.line.number, "`replay` has no step to run once more", hint)
 

@@ -115,6 +115,8 @@ class _Runner:
                 got.add(self._harness.advance_clock((step.at_us or 0) / 1_000_000))
             case "end":
                 got.add(self._harness.end())
+            case "change":
+                self._harness.change(step.sql)
 
     def _batches(self, rows: Sequence[GoldenRow]) -> list[Sequence[GoldenRow]]:
         if self._mode == "single-rows" and self._golden.cuttable and rows:
