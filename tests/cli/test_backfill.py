@@ -17,8 +17,8 @@ from windowpane.core.accounting import Accounting
 from windowpane.core.time_range import TimeRange
 from windowpane.plan.backfill import plan_backfill
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.backfill_check import Checked
-from windowpane.runtime.backfilling import Backfilled, Target
+from windowpane.runtime.backfill_check import BackfillCheck, Checked
+from windowpane.runtime.backfilling import Backfill, Backfilled, Target
 from windowpane.runtime.comparing import Difference
 from windowpane.runtime.difference_reasons import Explained
 
@@ -133,3 +133,21 @@ def test_differences_are_printed_with_their_reasons(done: Backfilled) -> None:
     assert "stream = batch, 30 results compared" in backfill._check_as_text(Checked(done, "out", 30, []))
     described = backfill._check_as_dict(Checked(done, "out", 30, [difference(1)]))
     assert json.loads(json.dumps(described))["differences"][0]["batch"]["n"] == 1
+
+
+def test_the_exit_code_says_whether_stream_and_batch_differ(
+    tmp_path: Path, done: Backfilled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's part of it is tested in tests/spark/test_backfill.py."""
+    found = list[Explained]()
+    monkeypatch.setattr(Backfill, "carry_out", lambda _: [done])
+    monkeypatch.setattr(BackfillCheck, "carry_out", lambda _: [Checked(done, "out", 3, found)])
+    code, output = run(tmp_path, *JANUARY)
+    assert code == 0
+    assert "adds up: 10 = 9 + 1" in output
+    code, output = run(tmp_path, *JANUARY, "--check")
+    assert (code, "stream = batch, 3 results" in output) == (0, True)
+    found.append(difference(1))
+    code, output = run(tmp_path, *JANUARY, "--check", "--json")
+    document = json.loads(output[output.index("{") :])
+    assert (code, document["same"], document["transforms"]["a"]["reasons"]) == (1, False, {"late": 1})
