@@ -139,6 +139,11 @@ bench-backfill: setup ## Measure a backfill against the stream and Spark's own b
 	@scripts/java
 	$(PYTHON) -m bench.backfill $(ARGS)
 
+.PHONY: bench-jobs
+bench-jobs: setup ## Measure ten transforms in one job against the most expensive one alone, and ten jobs (ARGS="--rows 20000000")
+	@scripts/java
+	$(PYTHON) -m bench.jobs $(ARGS)
+
 .PHONY: bench-wide
 bench-wide: setup ## Measure micro-batches with as many tasks and shards as a cluster has (ARGS="--widths 8,64")
 	@scripts/java

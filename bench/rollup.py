@@ -53,7 +53,7 @@ def run(spark: SparkSession, settings: dict[str, object], sink: Sink) -> list[Co
     """To the end of the files, and the end of the pipeline if the sink keeps what it gets."""
     entries: list[tuple[Entry, float]] = []
     pipeline = Pipeline.from_dict(settings, sinks={"out": sink})
-    running = pipeline.start(spark, watch=lambda _, entry: entries.append((entry, _processor_seconds())))
+    running = pipeline.start(spark, watch=lambda _, entry: entries.append((entry, processor_seconds())))
     running.wait()
     if isinstance(sink, MemorySink):
         running.drain()
@@ -76,7 +76,7 @@ def settings(sql: str, data: Path, files: int, checkpoint: Path) -> dict[str, ob
     }  # fmt: skip
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     """Of this process and all that descend from it, ended ones too."""
     ticks = 0
     for process in descendants():

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _PATH = re.compile(r'^(path|checkpoint) = "(\w+)"$', re.MULTILINE)
 
+JOBS = ("q", "jobs/s")
+"""Where the transform `q` may have Spark's checkpoint: a job of its own, or one with others over the stream `s`."""
+
 
 class InFolder:
     """Beside the pipeline's file."""
@@ -29,7 +32,7 @@ class InFolder:
 
     def has_begun(self, job: Path, batch: int) -> bool:
         """Whether Spark has planned this micro-batch."""
-        return (job / "state" / "q" / "spark" / "offsets" / str(batch)).exists()
+        return any((job / "state" / each / "spark" / "offsets" / str(batch)).exists() for each in JOBS)
 
     def is_running(self, job: Path, process: int) -> bool:
         """Whether a process says in its status that it runs."""
@@ -61,7 +64,7 @@ class InStore:
         return f"{there}jars = {json.dumps(self.jars)}\n[spark.config]\n{config}"
 
     def has_begun(self, job: Path, batch: int) -> bool:
-        return self._store(job).read(f"state/q/spark/offsets/{batch}") is not None
+        return any(self._store(job).read(f"state/{each}/spark/offsets/{batch}") is not None for each in JOBS)
 
     def is_running(self, job: Path, process: int) -> bool:
         return _runs(self._store(job).read("state/status.json") or b"{}", process)

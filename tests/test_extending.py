@@ -27,7 +27,7 @@ from windowpane.formats import CODECS, SINKS
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.routes import build_sink
 from windowpane.scan.message_columns import PARTITION, VALUE
-from windowpane.spark.dataflow import worker_scan
+from windowpane.spark.job_inputs import worker_scan
 
 SRC = Path(windowpane.__file__).parent
 STREAMS = {"s": {"schema": "ts BIGINT, k STRING, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_s"}}}

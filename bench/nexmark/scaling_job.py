@@ -60,7 +60,7 @@ def _closing(task: dict[str, Any], watch: Watch, running: RunningPipeline) -> tu
 
 def _state_bytes(spark: SparkSession, running: RunningPipeline, batch_id: int) -> int:
     transform = running.transforms[0]
-    held = read_holdings(spark, transform.checkpoint.spark, transform.dataflow.stages, batch_id)
+    held = read_holdings(spark, transform.checkpoint.spark, transform.job.dataflow.job, batch_id)
     return int(held.selectExpr("coalesce(sum(size), 0)").collect()[0][0])
 
 

@@ -10,7 +10,7 @@ import pytest
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.generations import NextGeneration, remove_others
 from windowpane.checkpoint.plan_record import PlanFile, PlanRecord
-from windowpane.checkpoint.resetting import remove_checkpoint
+from windowpane.checkpoint.resetting import remove_checkpoints
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
 
@@ -99,7 +99,7 @@ def test_reset_removes_all_generations(tmp_path: Path) -> None:
     store = made(tmp_path)
     for name in ("spark-3/x", "rescale/x", "mine"):
         store.replace(name, b"")
-    remove_checkpoint(Checkpoint(store))
+    remove_checkpoints([Checkpoint(store)])
     assert store.names() == ["mine"]
 
 

@@ -15,7 +15,7 @@ from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.ledger import KEPT
 from windowpane.checkpoint.outbox import PendingBatch
 from windowpane.checkpoint.plan_record import PlanRecord
-from windowpane.checkpoint.resetting import remove_checkpoint
+from windowpane.checkpoint.resetting import remove_checkpoints
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint
@@ -126,6 +126,6 @@ def test_a_reset_leaves_what_is_not_ours_and_undelivered_rows(store: Store, chec
     checkpoint.finish(1)
     assert checkpoint.is_finished()
     assert checkpoint.write_undelivered("dlq", ["{}", "\ud800"]).endswith("undelivered-dlq.jsonl")
-    remove_checkpoint(checkpoint)
+    remove_checkpoints([checkpoint])
     assert store.below("q").names() == ["undelivered-dlq.jsonl"]
     assert checkpoint.store.read("undelivered-dlq.jsonl") == b"{}\n?\n"

@@ -49,9 +49,7 @@ class Run:
     def __init__(self, store: MemoryStore) -> None:
         self.lock = RunLock(store)
         self.store, self.gate, self.busy = self.lock.acquire(), BatchGate(), threading.Event()
-        self.transforms = [
-            SimpleNamespace(checkpoint=SimpleNamespace(address=self.store.address("hot")), gate=self.gate)
-        ]
+        self.jobs = [SimpleNamespace(checkpoint=SimpleNamespace(job_address=self.store.address("hot")), gate=self.gate)]
         self.board = SimpleNamespace(refresh=lambda: None)
         self.stopping, self.done = threading.Event(), threading.Event()
         self.batches = 0

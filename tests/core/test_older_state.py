@@ -99,6 +99,6 @@ def check_goes_on(sql: str, transform: dict[str, Any], older: dict[str, Any]) ->
 def with_state(harness: Harness, older: dict[str, Any]) -> Harness:
     runner: Any = harness._runner
     runner.entries = [[{key: base64.b64decode(data) for key, data in shard.items()} for shard in older["shards"]]]
-    runner.watermark_us, runner._buffered = older["watermark_us"], {"": older["buffered"]}
-    harness._arrivals = runner._arrivals = older["arrivals"]
+    runner.watermarks[""], runner._buffered[""] = older["watermark_us"], {"": older["buffered"]}
+    harness._arrivals = runner._arrivals[""] = older["arrivals"]
     return harness

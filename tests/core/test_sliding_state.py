@@ -43,7 +43,9 @@ def held(harness: Harness) -> int:
     """Rows in the state of all operators, those broadcast to several shards counted in each."""
     runner: Any = harness._runner
     if isinstance(runner, StagedRunner):
-        shards = [Shard(runner._stages, EntryMap(entries)) for (shards,) in [runner.entries] for entries in shards]
+        shards = [
+            Shard(runner.job.members[""], EntryMap(entries)) for (shards,) in [runner.entries] for entries in shards
+        ]
         return sum(item.count for shard in shards for _, item in shard.holdings())
     return sum(item.count for operator in runner.graph.operators for item in operator.holdings())
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from windowpane.errors import SinkError, SparkError
-from windowpane.runtime.transform import RunningTransform
+from windowpane.runtime.job import RunningJob
 
 
 class Query:
@@ -26,18 +26,18 @@ class Query:
 
 
 def test_another_thread_was_faster() -> None:
-    transform: Any = object.__new__(RunningTransform)
-    transform._turn, transform._raised, transform.stopping = threading.RLock(), None, threading.Event()
+    job: Any = object.__new__(RunningJob)
+    job._turn, job._raised, job.stopping = threading.RLock(), None, threading.Event()
 
     def begin_again() -> None:
-        transform.query, transform._raised = following, None
+        job.query, job._raised = following, None
 
     following = Query(ends=False)
-    transform.query = Query(begin_again)
-    assert not transform.ended(0.1), "the query that follows has not ended"
-    assert transform.query is following
-    transform.query = Query()
-    assert transform.ended(0.1)
+    job.query = Query(begin_again)
+    assert not job.ended(0.1), "the query that follows has not ended"
+    assert job.query is following
+    job.query = Query()
+    assert job.ended(0.1)
 
 
 LOST = """\
@@ -57,16 +57,16 @@ def wrapped_by_a_sink() -> SinkError:
 def test_a_batch_that_lost_its_executors_is_repeated_once(
     raised: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    transform: Any = object.__new__(RunningTransform)
-    transform._raised, transform.stopping, transform._trigger = raised, threading.Event(), None
-    transform._planned = transform._lost_executors = transform._examined = None
-    transform.checkpoint = SimpleNamespace(log=SimpleNamespace(last_committed=lambda: 2))
-    transform.runner = SimpleNamespace(lock=SimpleNamespace(check=lambda: None))
-    transform.plan, transform.log, begun = SimpleNamespace(transform="q"), None, list[object]()
-    monkeypatch.setattr(RunningTransform, "begin", lambda _self, trigger: begun.append(trigger))
+    job: Any = object.__new__(RunningJob)
+    job._raised, job.stopping, job._trigger = raised, threading.Event(), None
+    job._planned = job._lost_executors = job._examined = None
+    job.checkpoint = SimpleNamespace(log=SimpleNamespace(last_committed=lambda: 2))
+    job.runner = SimpleNamespace(lock=SimpleNamespace(check=lambda: None))
+    job.plans, job.log, begun = [SimpleNamespace(transform="q")], None, list[object]()
+    monkeypatch.setattr(RunningJob, "begin", lambda _self, trigger: begun.append(trigger))
     failed = StreamingQueryException("[STREAM_FAILED] Query terminated with exception")
-    assert not transform._has_ended(failed), "another query follows"
+    assert not job._has_ended(failed), "another query follows"
     assert "micro-batch 3 is repeated" in caplog.text
     with pytest.raises((SparkError, SinkError)):
-        transform._has_ended(failed)
+        job._has_ended(failed)
     assert len(begun) == 1

@@ -16,8 +16,10 @@ import pytest
 from windowpane.config import parse_pipeline
 from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.spark.dataflow import worker_scan
+from windowpane.scan.shared_scan import SharedScan
 from windowpane.spark.fold_stage import FoldStage
+from windowpane.spark.job_inputs import worker_scan
+from windowpane.spark.job_stages import JobStages
 from windowpane.spark.merge_stage import MergeStage
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.workers import DAEMON, use_own_interpreter, worker_python
@@ -104,7 +106,7 @@ def test_workers_import_no_planner(tmp_path: Path) -> None:
     pipeline = {
         "streams": STREAMS,
         "options": {"eventtime.enabled": True},
-        "transforms": {name: {"sql": sql.format(name), "sink": "out"} for name in STREAMS},
+        "transforms": {f"of_{name}": {"sql": sql.format(name), "sink": "out"} for name in STREAMS},
         "sinks": {"out": {"format": "console"}},
     }
     sent = tmp_path / "sent"
@@ -113,7 +115,8 @@ def test_workers_import_no_planner(tmp_path: Path) -> None:
         "import pickle, sys, windowpane.spark.ticking\n"
         "from windowpane.evaluation import duckdb_tables\n"
         f"for fold, _ in pickle.load(open({str(sent)!r}, 'rb')):\n"
-        "    fold.stages.fold(), fold.stages.graph(1), fold.scan.schema\n"
+        "    stages, scan = fold.job.members[''], fold.scan.scans['']\n"
+        "    stages.fold(), stages.graph(1), scan.schema\n"
         f"print([name for name in {PLANNER} if name in sys.modules])"
     )
     asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -124,4 +127,5 @@ def _stages(plan: Plan) -> tuple[FoldStage, MergeStage]:
     assert plan.scan is not None
     scan = worker_scan(plan.scan.streams[0])
     stages, _ = split_stages(plan, scan.schema, shards=1, feedback=True)
-    return FoldStage(stages, (0,), scan), MergeStage(stages, 1, (0,), 0)
+    job = JobStages.alone(stages)
+    return FoldStage(job, (0,), SharedScan.alone(scan)), MergeStage(job, 1, (0,), 0)

@@ -14,7 +14,7 @@ from windowpane.core import columns as c
 from windowpane.errors import PlanError
 from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.spark.dataflow import worker_scan
+from windowpane.spark.job_inputs import worker_scan
 from windowpane.sql import parse_schema
 from windowpane.testing.decode import decode
 from windowpane.testing.expressions import Expressions

@@ -22,7 +22,8 @@ from windowpane.core.rows import concat
 from windowpane.core.runner import BatchResult
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import StageMessage, unpack_frames
-from windowpane.spark.merge_stage import REPORT, Shard
+from windowpane.spark.job_stages import ALONE, JobStages, untagged
+from windowpane.spark.merge_stage import REPORT, JobShard, Shard
 from windowpane.spark.overflow import OVERFLOW, Overflow, parts_in
 from windowpane.spark.reports import Reports
 from windowpane.spark.shard_report import ShardReport
@@ -56,38 +57,59 @@ class AdvancedShard(Shard):
         return [*super()._after(entry), *advance]
 
 
-class StagedRunner:
-    """What `Runner` is to the harness. All that lives from one micro-batch to the next is `entries`, as on Spark."""
+class AdvancedJobShard(JobShard):
+    """The shards of all transforms, of this kind."""
 
-    def __init__(self, stages: Stages, layout: Layout) -> None:
-        self._stages, self._layout = stages, layout
-        self.entries: list[list[Entries]] = [[{} for _ in range(layout.shards)] for _ in stages.templates[1:]]
+    advance_to_us: int | None = None
+
+    def _shard(self, stages: Stages, entries: EntryMap) -> Shard:
+        shard = AdvancedShard(stages, entries, self._step)
+        shard.advance_to_us = self.advance_to_us
+        return shard
+
+
+Batches = Mapping[str, Iterable[pa.RecordBatch]]
+"""Rows by stream."""
+
+
+class StagedJob:
+    """Transforms that run together. All that lives from one micro-batch to the next is `entries`, as on Spark."""
+
+    def __init__(self, job: JobStages, layout: Layout) -> None:
+        self.job, self._layout = job, layout
+        self.entries: list[list[Entries]] = [[{} for _ in range(layout.shards)] for _ in range(job.last_step)]
         """Of every step and shard."""
-        self.watermark_us: int | None = None
-        self._buffered: dict[str, int] = {}
-        self._arrivals = 0
-        self.graph = Graph([])
+        self.watermarks: dict[str, int | None] = dict.fromkeys(job.members)
+        self._buffered: dict[str, dict[str, int]] = {tag: {} for tag in job.members}
+        self._arrivals = dict.fromkeys(job.members, 0)
         self.reports: list[ShardReport] = []
-        """Of the last micro-batch."""
+        """Of the last micro-batch, of the transform that was asked for last."""
 
     def run_batch(
-        self, clock_us: int, rows: Mapping[str, Iterable[pa.RecordBatch]], *, advance_to_us: int | None = None
-    ) -> BatchResult:
-        tasks = self._tasks(chain.from_iterable(rows.values()))
-        sent = [self._fold(task, part, clock_us) for task, part in enumerate(tasks)]
-        self._arrivals += sum(0 if part is None else part.num_rows for part in tasks)
+        self, clock_us: int, rows: Mapping[str, Batches], *, advance_to_us: int | None = None
+    ) -> dict[str, BatchResult]:
+        """`rows`: of each transform, by tag."""
+        tasks = {tag: self._tasks(chain.from_iterable(each.values())) for tag, each in rows.items()}
+        sent = []
+        for task in range(max(map(len, tasks.values()))):
+            parts = {tag: each[task] for tag, each in tasks.items() if task < len(each)}
+            folded = {tag: self._fold(tag, task, part, clock_us) for tag, part in parts.items()}
+            shards = range(self._layout.shards)
+            sent.append([self.job.pack({tag: payloads[to] for tag, payloads in folded.items()}) for to in shards])
+        for tag, parts_of in tasks.items():
+            self._arrivals[tag] += sum(0 if part is None else part.num_rows for part in parts_of)
 
-        def take(shard: AdvancedShard, payloads: list[bytes]) -> None:
+        def take(shard: AdvancedJobShard, payloads: list[bytes]) -> None:
             shard.advance_to_us = advance_to_us
             shard.take(payloads)
 
-        return self._result(self._steps(sent, take))
+        return self._results(self._steps(sent, take))
 
-    def end(self, clock_us: int) -> BatchResult:
-        return self._result(self._steps([], lambda shard, payloads: shard.end(clock_us, payloads)))
+    def end(self, clock_us: int) -> dict[str, BatchResult]:
+        return self._results(self._steps([], lambda shard, payloads: shard.end(clock_us, payloads)))
 
     def _steps(
-        self, sent: list[list[bytes]], run: Callable[[AdvancedShard, list[bytes]], None]
+        self, sent: list[list[bytes]], run: Callable[[AdvancedJobShard, list[bytes]], None]
     ) -> list[tuple[str, bytes]]:
         """The outputs of all stateful stages. `sent`: of every task, a payload per shard."""
         outputs = list[tuple[str, bytes]]()
@@ -95,8 +117,8 @@ class StagedRunner:
             given = list[list[bytes]]()
             for number, entries in enumerate(shards):
                 state = EntryMap(entries)
-                shard = AdvancedShard(self._stages, state, step)
-                run(shard, [payloads[number] for payloads in sent])
+                shard = AdvancedJobShard(self.job, state, step)
+                run(shard, [payloads[number] for payloads in sent if payloads])
                 given.append(shard.messages(number))
                 outputs += shard.outputs()
                 shards[number] = state.merged()
@@ -111,22 +133,24 @@ class StagedRunner:
         size = -(-whole.num_rows // self._layout.tasks)
         return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
 
-    def _fold(self, task: int, rows: pa.RecordBatch | None, clock_us: int) -> list[bytes]:
+    def _fold(self, tag: str, task: int, rows: pa.RecordBatch | None, clock_us: int) -> list[bytes]:
+        stages, watermark_us = self.job.members[tag], self.watermarks[tag]
         frames: list[Frame] = [Clock(clock_us)]
-        if self._layout.feedback and self.watermark_us is not None:
-            frames.append(Watermark(self.watermark_us))
+        if self._layout.feedback and watermark_us is not None:
+            frames.append(Watermark(watermark_us))
         portion = Portion(rows=0 if rows is None else rows.num_rows)
-        frames += [] if rows is None else [Rows(self._stages.complete_rows(rows, 0))]
-        graph = self._stages.fold()
+        frames += [] if rows is None else [Rows(stages.complete_rows(rows, 0))]
+        graph = stages.fold()
         given = graph.feed(graph.entries[0], frames)
         counts = sum(graph.take_counts().values(), Accounting())
         home = task % self._layout.shards
         portion.frames = [each for each in given if not isinstance(each.frame, Clock | Watermark)]
-        routed = self._stages.route_portions([portion], 1, home)
+        routed = stages.route_portions([portion], 1, home)
         tallies = {f"{SENT}1": sent_rows(routed)}
+        numbers = Numbers.onwards(self._arrivals[tag])
         return [
             StageMessage(
-                portions, clock_us, Numbers.onwards(self._arrivals), counts=counts if shard == home else Accounting(),
+                portions, clock_us, numbers, counts=counts if shard == home else Accounting(),
                 tallies=tallies if shard == home else {},
             ).pack()
             for shard, portions in enumerate(routed)
@@ -134,23 +158,34 @@ class StagedRunner:
 
     def rescale(self, shards: int) -> None:
         """Go on with another number of shards."""
-        self._layout, self._stages = replace(self._layout, shards=shards), replace(self._stages, shards=shards)
+        self._layout = replace(self._layout, shards=shards)
+        self._change(lambda stages: replace(stages, shards=shards))
         stored, self.entries = self.entries, []
         for step, olds in enumerate(stored, start=1):
             made = [EntryMap({}) for _ in range(shards)]
             for number, entries in enumerate(made):
-                make_shard(self._stages, step, number, [EntryMap(each) for each in olds], entries)
+                make_shard(self.job, step, number, [EntryMap(each) for each in olds], entries)
             self.entries.append([each.merged() for each in made])
 
     def use_overflow(self, overflow: Overflow) -> None:
         """Let shards write large output to files."""
-        self._stages = replace(self._stages, overflow=overflow)
+        self._change(lambda stages: replace(stages, overflow=overflow))
 
-    def _result(self, given: list[tuple[str, bytes]]) -> BatchResult:
+    def _change(self, change: Callable[[Stages], Stages]) -> None:
+        self.job = replace(self.job, members={tag: change(each) for tag, each in self.job.members.items()})
+
+    def _results(self, given: list[tuple[str, bytes]]) -> dict[str, BatchResult]:
+        outputs: dict[str, list[tuple[str, bytes]]] = {tag: [] for tag in self.job.members}
+        for marked, payload in given:
+            kind, tag = untagged(marked)
+            if kind == OVERFLOW:
+                outputs[tag] += [(its, part.read().to_pybytes()) for its, part in parts_in(payload)]
+            else:
+                outputs[tag].append((kind, payload))
+        return {tag: self._result(tag, each) for tag, each in outputs.items()}
+
+    def _result(self, tag: str, outputs: list[tuple[str, bytes]]) -> BatchResult:
         counts, frames = Accounting(), list[Frame]()
-        outputs = [(kind, payload) for kind, payload in given if kind != OVERFLOW]
-        for _, payload in (each for each in given if each[0] == OVERFLOW):
-            outputs += [(kind, part.read().to_pybytes()) for kind, part in parts_in(payload)]
         reports = Reports.of(payload for kind, payload in outputs if kind == REPORT)
         reports.check_crossings()
         self.reports = [ShardReport.unpack(payload)[0] for kind, payload in outputs if kind == REPORT]
@@ -163,12 +198,36 @@ class StagedRunner:
             assert len(watermarks) == 1, f"shards disagree on the watermark: {watermarks}"
         accounts = {"": counts, **reports.stages()}
         for name, account in accounts.items():
-            account.check(self._buffered.get(name, 0))
-        self._buffered = {name: account.buffered for name, account in accounts.items()}
-        self.watermark_us = reports.watermark_us(self.watermark_us)
+            account.check(self._buffered[tag].get(name, 0))
+        self._buffered[tag] = {name: account.buffered for name, account in accounts.items()}
+        self.watermarks[tag] = watermark_us = reports.watermark_us(self.watermarks[tag])
         whole = concat(frame.batch for frame in frames if isinstance(frame, Emissions))
         side = [frame.batch for frame in frames if isinstance(frame, SideRows)]
-        return BatchResult({} if whole is None else {"": [whole]}, side, self.watermark_us, accounts)
+        return BatchResult({} if whole is None else {"": [whole]}, side, watermark_us, accounts)
+
+
+class StagedRunner(StagedJob):
+    """What `Runner` is to the harness: a job of one transform."""
+
+    def __init__(self, stages: Stages, layout: Layout) -> None:
+        super().__init__(JobStages.alone(stages), layout)
+        self.graph = Graph([])
+        self.heard: list[tuple[int, Batches, int | None]] = []
+        """What each micro-batch was given, so that it can be given to a job of several."""
+
+    @property
+    def watermark_us(self) -> int | None:
+        return self.watermarks[ALONE]
+
+    def run_batch(  # type: ignore[override]  # as the harness calls it
+        self, clock_us: int, rows: Batches, *, advance_to_us: int | None = None
+    ) -> BatchResult:
+        kept = {name: list(batches) for name, batches in rows.items()}
+        self.heard.append((clock_us, kept, advance_to_us))
+        return super().run_batch(clock_us, {ALONE: kept}, advance_to_us=advance_to_us)[ALONE]
+
+    def end(self, clock_us: int) -> BatchResult:  # type: ignore[override]  # as the harness calls it
+        return super().end(clock_us)[ALONE]
 
 
 def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:

@@ -22,6 +22,7 @@ from windowpane.core.wire import unpack_frames
 from windowpane.scan.file_boundaries import by_place
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.fold_stage import CLOCK, FoldStage
+from windowpane.spark.job_stages import JobStages
 from windowpane.spark.merge_stage import RESULTS, Shard
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -55,11 +56,11 @@ def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks
     payloads = []
     for task, values in tasks.items():
         context._partitionId = task
-        context_text = BatchContext(batch_id, clock_us=5, watermark_us=None, first_arrival=first or 0).as_property()
+        context_text = BatchContext(batch_id, 5, {"": [None, first or 0]}).as_property()
         context._localProperties = {"streaming.sql.batchId": str(batch_id), PROPERTY: context_text}
         rows = harness._inputs.rows(harness._pushed([{"ts": 1000, "v": value} for value in values], "s", "0"))
         rows = rows.append_column(CLOCK, pa.array([5] * rows.num_rows, pa.int64()))
-        (batch,) = FoldStage(stages, (0,)).run(iter([rows]))
+        (batch,) = FoldStage(JobStages.alone(stages), (0,)).run(iter([rows]))
         payloads += batch.column("payload").to_pylist()
     return payloads
 
@@ -86,7 +87,7 @@ def test_rows_folded_by_tasks_stand_in_the_order_of_tasks_and_after_older_state(
     old = sent(context, SQL, 6, 6 << 40, {0: [1], 4000: [2]})
     new = sent(context, SQL, 7, Entry.next_arrival(None, 7), {0: [3], OLD_TASKS: [4, 5], OLD_TASKS + 1: [6]})
     for payloads in (old, new):
-        Shard(stages, entries).run(payloads)
+        Shard(stages, entries).take(payloads)
         entries = EntryMap(entries.merged())
     last = Shard(stages, entries)
     last.end(9)

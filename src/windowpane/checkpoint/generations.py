@@ -1,7 +1,8 @@
 """Generations of Spark's own checkpoint: `windowpane rescale` makes the next one beside the one in use.
 
 Spark's state has a fixed number of partitions. So another number of shards needs new state, in a folder of its own,
-with the offsets of the old one. `plan.json` names the generation in use, and so replaces both in one step.
+with the offsets of the old one. `plan.json`, or `job.json` of a job of several transforms, names the generation in
+use, and so replaces both in one step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from windowpane.checkpoint.jobs import JobFile, JobRecord
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.plan_record import PlanFile, PlanRecord
 from windowpane.checkpoint.store import Store, corrupt
@@ -43,7 +45,7 @@ class NextGeneration:
     """The generation after that of `record`, for `shards` shards. Nothing of it counts before `use`."""
 
     store: Store
-    record: PlanRecord
+    record: PlanRecord | JobRecord
     shards: int
 
     @property
@@ -85,13 +87,14 @@ class NextGeneration:
         if committed >= 0:
             self._number_state(committed + 1)
 
-    def use(self) -> PlanRecord:
+    def use(self) -> None:
         """From now on, this is the generation in use, and the one before is gone."""
         self.store.sync(self.folder)
-        record = replace(self.record, shards=self.shards, generation=self.generation)
-        PlanFile(self.store).write(record)
+        if isinstance(self.record, JobRecord):
+            JobFile(self.store).write(replace(self.record, shards=self.shards, generation=self.generation))
+        else:
+            PlanFile(self.store).write(replace(self.record, shards=self.shards, generation=self.generation))
         remove_others(self.store, self.folder)
-        return record
 
     def _settings(self) -> dict[str, str]:
         """How the new state was written, and its number of partitions."""

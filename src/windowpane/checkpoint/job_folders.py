@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windowpane.checkpoint.generations import is_spark_folder, spark_folder
+from windowpane.checkpoint.jobs import JOB_FILE, JOBS
 from windowpane.checkpoint.plan_record import PLAN_FILE
 from windowpane.checkpoint.records import read_object
 from windowpane.checkpoint.savepoints import FOLDER
 from windowpane.checkpoint.store import Store
-
-JOBS, JOB_FILE = "jobs", "job.json"
 
 
 @dataclass(frozen=True)

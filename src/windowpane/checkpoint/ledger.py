@@ -1,6 +1,7 @@
 """The ledger: what each micro-batch read, emitted and routed to side outputs, and the watermark after it.
 
-One JSON file per batch, written before Spark commits the batch. A replayed batch writes its entry again.
+One JSON file per batch, written before Spark commits the batch. A replayed batch writes its entry again. If several
+transforms share a job, the file has an entry for each, so that all of them have seen the same batches.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -18,6 +20,8 @@ from windowpane.core.accounting import Accounting
 
 KEPT = 1000
 """Entries kept in full; totals go back to the first batch."""
+_SEVERAL = "transforms"
+"""The key of the entries by transform, if several share a job."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +93,29 @@ class Entry:
 
 
 class Ledger:
-    """Entries by batch id."""
+    """Entries by batch id, of a job of one transform or of the transform `tag` of a job of several."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, tag: str = "") -> None:
+        self._store, self._tag = store, tag
 
     def read(self, batch_id: int) -> Entry | None:
-        """An entry; None if it is not there, StateError if it is damaged."""
+        """The transform's entry; None if it is not there, StateError if it is damaged."""
+        return self.read_all(batch_id).get(self._tag)
+
+    def read_all(self, batch_id: int) -> dict[str, Entry]:
+        """The entries of all transforms of the job, by tag."""
         content = read_object(self._store, _name(batch_id), {"format": int, "batch_id": int})
         if content is None:
-            return None
+            return {}
         content.pop("format")
+        several = content.get(_SEVERAL)
+        if several is None:
+            return {"": self._entry(batch_id, content)}
+        if not isinstance(several, dict) or not all(isinstance(each, dict) for each in several.values()):
+            raise corrupt(self.address(batch_id), f"`{_SEVERAL}` does not have an entry for each transform")
+        return {tag: self._entry(batch_id, each) for tag, each in several.items()}
+
+    def _entry(self, batch_id: int, content: dict[str, Any]) -> Entry:
         unknown, address = content.keys() - Entry.__dataclass_fields__.keys(), self.address(batch_id)
         if unknown:
             raise corrupt(address, f"`{min(unknown)}` is unknown", "a later version of windowpane may have written it")
@@ -109,17 +125,22 @@ class Ledger:
         return entry
 
     def write(self, entry: Entry) -> None:
-        """Durable when this returns. A replayed batch replaces its entry.
+        """The entry of a job of one transform."""
+        self.write_all({"": entry})
 
-        StateError `LEASE_LOST` if a process that has taken over has written the entry: the store itself decides.
+    def write_all(self, entries: Mapping[str, Entry]) -> None:
+        """The entries of one batch, by tag. Durable when this returns. A replayed batch replaces its entries.
+
+        StateError `LEASE_LOST` if a process that has taken over has written them: the store itself decides.
         """
-        name, data = _name(entry.batch_id), encoded({"format": FORMAT, **asdict(entry)})
+        first = next(iter(entries.values()))
+        name, data = _name(first.batch_id), encoded({"format": FORMAT, **_content(entries)})
         if not self._store.exchange(name, data, None):
-            known, there = self._store.read(name), self.read(entry.batch_id)
-            is_later = there is not None and there.fence > entry.fence
+            known, there = self._store.read(name), self.read_all(first.batch_id)
+            is_later = any(each.fence > first.fence for each in there.values())
             if is_later or not self._store.exchange(name, data, known):
                 raise lease_lost(self._store.address(name))
-        self._store.delete(_name(entry.batch_id - KEPT), durable=False)
+        self._store.delete(_name(first.batch_id - KEPT), durable=False)
 
     def last(self) -> Entry | None:
         """The entry with the highest batch id."""
@@ -138,6 +159,13 @@ class Ledger:
     def sweep(self) -> None:
         """Remove unfinished writes of killed processes."""
         self._store.sweep()
+
+
+def _content(entries: Mapping[str, Entry]) -> dict[str, Any]:
+    if "" in entries:
+        return asdict(entries[""])
+    (batch_id,) = {entry.batch_id for entry in entries.values()}
+    return {"batch_id": batch_id, _SEVERAL: {tag: asdict(entry) for tag, entry in entries.items()}}
 
 
 def _name(batch_id: int) -> str:

@@ -55,7 +55,8 @@ class PlanRecord:
     """Which of Spark's checkpoints is in use. `windowpane rescale` makes the next one."""
     unnamed_until: int | None = None
     """The last batch that an earlier version may have written to files whose names lack the run. None: not known."""
-
+    job: str = ""
+    """The job that the transform shares with others; its record has shards, ticks and generation of all of them."""
     time_zones: dict[str, str] = field(default_factory=dict)
     """Time zones that windows follow, each with a digest of its rules and where they are from."""
     shape: PlanShape | None = None

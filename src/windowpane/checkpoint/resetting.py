@@ -1,11 +1,14 @@
-"""Removes the checkpoint of a transform: only what windowpane has written there, because the folder may be shared."""
+"""Removes the checkpoints of transforms: only what windowpane has written there, because the folder may be shared."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 
 from windowpane.checkpoint.generations import remove_others
+from windowpane.checkpoint.jobs import JOB_FILE, JobFile
 from windowpane.checkpoint.transform import Checkpoint
+from windowpane.errors import StateError
 
 OURS = ("finished.json", "batch-size.json", "ledger", "outbox", "results-outbox", "reinject", "damaged", "results",
         "tables", "plan.json")  # fmt: skip
@@ -23,8 +26,28 @@ def undelivered(checkpoint: Checkpoint) -> dict[str, int]:
     return {what: rows for what, rows in found.items() if rows}
 
 
-def remove_checkpoint(checkpoint: Checkpoint) -> None:
-    """Side rows that a graceful end has written out (`undelivered-….jsonl`) stay: nothing else has them."""
-    remove_others(checkpoint.store, None)
-    for name in OURS:
-        checkpoint.store.clear(name)
+def remove_checkpoints(checkpoints: Collection[Checkpoint]) -> None:
+    """All transforms of a job are removed together.
+
+    Side rows that a graceful end has written out (`undelivered-….jsonl`) stay: nothing else has them.
+    """
+    jobs = {each.job_address: each.job for each in checkpoints if each.job is not None}
+    for store in [*jobs.values(), *(each.store for each in checkpoints)]:
+        remove_others(store, None)
+        for name in OURS:
+            store.clear(name)
+    for store in jobs.values():
+        store.clear(JOB_FILE)
+
+
+def check_whole_jobs(checkpoints: Mapping[str, Checkpoint]) -> None:
+    """StateError if a transform shares a job with one that is not to be removed."""
+    for name, checkpoint in checkpoints.items():
+        shared = None if checkpoint.job is None else JobFile(checkpoint.job).read()
+        others = [each for each in shared.transforms if each not in checkpoints] if shared else []
+        if others:
+            raise StateError(
+                "CHECKPOINT_JOB",
+                f"transform `{name}` shares the job `{checkpoint.job_name}` with `{'`, `'.join(others)}`",
+                "transforms of a job are reset together: leave out --transform",
+            )

@@ -166,17 +166,18 @@ class _JobCopy:
         if content is None:
             raise _VanishedError
         if content["batch_id"] > self._committed:
-            content = self._without_last(content, name.split("/")[-2])
+            content = self._without_last(content, home, name.split("/")[-2])
         self._write(f"{home}/{name}", encoded(content))
         return int(content["batch_id"])
 
-    def _without_last(self, content: dict[str, Any], sink: str) -> dict[str, Any]:
+    def _without_last(self, content: dict[str, Any], home: str, sink: str) -> dict[str, Any]:
         """The count before the batch that was delivered and is not committed."""
         rows, lost = content["rows"], content.get("lost", 0)
         if content.get("last_rows", -1) >= 0:
             rows, lost = rows - content["last_rows"], lost - content.get("last_lost", 0)
         else:
-            rows = self._entry.get("outbox", {}).get(sink, rows + lost) - lost
+            entry = self._entry.get("transforms", {}).get(home, self._entry)
+            rows = entry.get("outbox", {}).get(sink, rows + lost) - lost
         return {"rows": rows, "batch_id": self._committed, "lost": lost}
 
     def _ledger_entry(self) -> dict[str, Any]:

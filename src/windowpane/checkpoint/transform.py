@@ -1,15 +1,18 @@
-"""A transform's part of the checkpoint: its plan, ledger, outboxes and queue, and Spark's own checkpoint."""
+"""A transform's part of the checkpoint: its plan and outboxes, and what it shares with the other transforms of its job,
+such as Spark's own checkpoint and the ledger.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from windowpane.checkpoint.agreement import check_agreement
 from windowpane.checkpoint.evolution import begun, change_to, check_change, evolved
 from windowpane.checkpoint.generations import remove_others, spark_folder
+from windowpane.checkpoint.jobs import JobFile, JobRecord, job_store, recorded_jobs
 from windowpane.checkpoint.ledger import Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
@@ -38,9 +41,15 @@ _FINISHED = "finished.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`spark` is Spark's own checkpoint below `store`; the rest is windowpane's. Not to be used after a rescale."""
+    """`spark` is Spark's own checkpoint; the rest is windowpane's. Not to be used after a rescale."""
 
     store: Store
+    """What belongs to the transform alone."""
+    job: Store | None = None
+    """What the transforms of a job share; None if the transform is a job by itself."""
+    tag: str = ""
+    """Which of these transforms it is."""
+    job_name: str = ""
 
     @property
     def address(self) -> str:
@@ -48,22 +57,32 @@ class Checkpoint:
         return self.store.address()
 
     @property
+    def job_address(self) -> str:
+        """Of what the transforms of a job share, for messages."""
+        return self.shared.address()
+
+    @property
+    def shared(self) -> Store:
+        """What the transforms of a job share, or all that a transform has."""
+        return self.job or self.store
+
+    @property
     def spark(self) -> str:
         """The path or URI of Spark's own checkpoint."""
-        return self.store.spark_path(self._spark_folder)
+        return self.shared.spark_path(self._spark_folder)
 
     @cached_property
     def _spark_folder(self) -> str:
-        record = self.plan.read()
+        record = self.plan.read() if self.job is None else JobFile(self.job).read()
         return spark_folder(0 if record is None else record.generation)
 
     @property
     def log(self) -> OffsetLog:
-        return OffsetLog(self.store.below(self._spark_folder))
+        return OffsetLog(self.shared.below(self._spark_folder))
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self.store.below("ledger"))
+        return Ledger(self.shared.below("ledger"), self.tag)
 
     @property
     def plan(self) -> PlanFile:
@@ -72,24 +91,24 @@ class Checkpoint:
     @property
     def queue(self) -> ReinjectionQueue:
         """Side rows that are read again."""
-        return ReinjectionQueue(self.store.below("reinject"))
+        return ReinjectionQueue(self.shared.below("reinject"))
 
     @property
     def unreadable(self) -> UnreadableFiles:
-        return UnreadableFiles(self.store.below("damaged"))
+        return UnreadableFiles(self.shared.below("damaged"))
 
     @property
     def tables(self) -> TableVersions:
         """Copies of static tables that are reread."""
-        return TableVersions(self.store.below("tables"))
+        return TableVersions(self.shared.below("tables"))
 
     @property
     def overflow(self) -> OverflowFolder:
-        return OverflowFolder(self.store)
+        return OverflowFolder(self.shared)
 
     def runs(self) -> list[str]:
         """The identities under which batches were written: those before going back to a savepoint, and the present."""
-        earlier = read_object(self.store, RUNS_FILE, {"runs": list}) or {"runs": []}
+        earlier = read_object(self.shared, RUNS_FILE, {"runs": list}) or {"runs": []}
         return [*map(str, earlier["runs"]), self.log.run_id()]
 
     def outbox(self, sink: str) -> Outbox:
@@ -121,13 +140,15 @@ class Checkpoint:
         """
         record = self.admit(plan, shards, spread=spread, evolve=evolve)
         self.store.sweep()
-        remove_others(self.store, self._spark_folder)
+        self.shared.sweep()
+        remove_others(self.shared, self._spark_folder)
         self.ledger.sweep()
         self.queue.sweep()
         for outbox in self.all_outboxes():
             outbox.sweep()
         if record is None:
-            record = begun(PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread), plan)
+            new = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
+            record = begun(self._with_job(new), plan)
             self.plan.create(record)
             return record
         self._take_over()
@@ -165,7 +186,7 @@ class Checkpoint:
         self.queue.check(self.ledger, self.log, committed)
         check_outbox(self.ledger, self.outbox, committed, lambda entry: entry.outbox)
         check_outbox(self.ledger, self.result_outbox, committed, lambda entry: entry.result_outbox)
-        record = self.plan.read()
+        record = self._read()
         if record is not None:
             pending = committed + 1 if self.log.last_planned() > committed else None
             check_change(record, plan, self.address, evolve=evolve, pending=pending)
@@ -176,21 +197,34 @@ class Checkpoint:
 
     def record(self) -> PlanRecord:
         """The plan that the state was made with; StateError if there is no checkpoint here."""
-        record = self.plan.read()
+        record = self._read()
         if record is None:
             raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {self.address}")
         return record
 
+    def _read(self) -> PlanRecord | None:
+        record = self.plan.read()
+        return None if record is None else self._with_job(record)
+
+    def _with_job(self, record: PlanRecord) -> PlanRecord:
+        """With what all transforms of the job have in common."""
+        shared = None if self.job is None else JobFile(self.job).read()
+        if shared is None:
+            return record
+        return replace(
+            record, shards=shared.shards, ticks=shared.ticks, generation=shared.generation, job=self.job_name
+        )
+
     def finish(self, entry_id: int) -> None:
         """Mark the checkpoint as finished after a graceful end: nothing starts here again."""
         content = {"format": FORMAT, "batch_id": entry_id, "fence": self.store.fence}
-        self.store.replace(_FINISHED, encoded(content, indent=None))
+        self.shared.replace(_FINISHED, encoded(content, indent=None))
         # This checks the lease: who takes over from now on finds the mark, and starts nothing.
-        self.store.clear("reinject")
+        self.shared.clear("reinject")
 
     def is_finished(self) -> bool:
         """Whether there is a mark, and no process has gone on since: one that was away may have written it late."""
-        found = read_object(self.store, _FINISHED, {"batch_id": int})
+        found = read_object(self.shared, _FINISHED, {"batch_id": int})
         if found is None or "fence" not in found:  # earlier versions
             return found is not None
         last = self.ledger.last()
@@ -203,6 +237,15 @@ class Checkpoint:
         return self.store.address(name)
 
 
+def transform_checkpoint(store: Store, transform: str, jobs: Mapping[str, JobRecord] | None = None) -> Checkpoint:
+    """The checkpoint of a transform in a pipeline's store. `jobs`: as recorded there, if they are known."""
+    known = recorded_jobs(store) if jobs is None else jobs
+    name = next((name for name, record in known.items() if transform in record.transforms), None)
+    own = store.below(transform)
+    return Checkpoint(own) if name is None else Checkpoint(own, job_store(store, name), transform, name)
+
+
 def open_plans(store: Store, plans: Sequence[Plan]) -> Sequence[Plan]:
     """Transforms to start: a graceful end that was cut short may have finished only some of them."""
-    return [plan for plan in plans if not Checkpoint(store.below(plan.transform)).is_finished()] or plans
+    jobs = recorded_jobs(store)
+    return [plan for plan in plans if not transform_checkpoint(store, plan.transform, jobs).is_finished()] or plans

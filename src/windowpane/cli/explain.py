@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from windowpane.cli.figures import output_width
-from windowpane.config import Stream, find_pipeline, load_pipeline, parse_options, parse_stream, parse_table
+from windowpane.config import (
+    PipelineConfig,
+    Stream,
+    find_pipeline,
+    load_pipeline,
+    parse_options,
+    parse_stream,
+    parse_table,
+)
 from windowpane.errors import ConfigError, SqlError, nearest
-from windowpane.plan.build import plan_query
+from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.explain import SECTIONS, WIDTH, Section, render, render_json
 from windowpane.plan.explain import explain as explain_plan
+from windowpane.plan.jobs import PlannedJob, plan_jobs
 from windowpane.plan.pipeline import plan_transforms, stream_catalog
 from windowpane.plan.pipeline_graph import PipelineGraph
 from windowpane.sql import bind
@@ -45,12 +55,19 @@ def sections(*, logical: bool, optimized: bool, physical: bool) -> tuple[Section
 def explain_pipeline(path: Path | None, transform: str | None, chosen: tuple[Section, ...], *, as_json: bool) -> str:
     config = load_pipeline(path or find_pipeline())
     plans = plan_transforms(config, transform)
-    structures = [explain_plan(plan, chosen) for plan in plans]
+    jobs = _jobs(config, plans) if transform is None else {}
+    structures = [explain_plan(plan, chosen, jobs.get(plan.transform)) for plan in plans]
     graph = PipelineGraph.of(config, plans)
     if as_json:
         return config.redact(render_json({"file": config.file, "plans": structures, "graph": graph.as_dict()}))
     blocks = [f"Graph\n{graph.tree()}"] if graph.is_nested else []
     return config.redact("\n\n".join([*blocks, *(render(structure, _width()) for structure in structures)]))
+
+
+def _jobs(config: PipelineConfig, plans: Sequence[Plan]) -> dict[str, PlannedJob]:
+    """The jobs of transforms that run, if a pipeline has several transforms."""
+    run = [plan for plan in plans if config.transforms[plan.transform].sinks]
+    return {plan.transform: job for job in plan_jobs(config, run) for plan in job.plans if len(run) > 1}
 
 
 def form(*, graph: bool, dot: bool, mermaid: bool) -> Form | None:

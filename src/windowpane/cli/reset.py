@@ -9,11 +9,12 @@ from pathlib import Path
 
 import typer
 
-from windowpane.checkpoint.resetting import remove_checkpoint, undelivered
+from windowpane.checkpoint.jobs import recorded_jobs
+from windowpane.checkpoint.resetting import check_whole_jobs, remove_checkpoints, undelivered
 from windowpane.checkpoint.restoring import MARK, forget_restore
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
-from windowpane.checkpoint.transform import Checkpoint
+from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.cli.status import checkpoint_store
 from windowpane.config import find_pipeline, load_pipeline
 from windowpane.errors import ConfigError
@@ -37,9 +38,11 @@ class Reset:
         lock = RunLock(self.store)
         store = lock.acquire()
         try:
-            for name, checkpoint in self.transforms.items():
-                is_whole = checkpoint.address == store.address()
-                remove_checkpoint(Checkpoint(store if is_whole else store.below(name)))
+            jobs, whole = recorded_jobs(store), store.address()
+            remove_checkpoints([
+                Checkpoint(store) if each.address == whole else transform_checkpoint(store, name, jobs)
+                for name, each in self.transforms.items()
+            ])  # fmt: skip
             forget_restore(store)
         finally:
             lock.release()
@@ -94,6 +97,7 @@ def plan_reset(path: Path | None, options: ResetOptions) -> Reset | ResetTo:
     store = checkpoint_store(path, options.place)
     is_half = store.exists(MARK)  # a restore that was cut short may have made no checkpoint yet
     found = {} if is_half else inspection.only(inspection.find_transforms(store), options.transform)
+    check_whole_jobs(found)
     lock = RunLock(store)
     lock.acquire()
     lock.release()

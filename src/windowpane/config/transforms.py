@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from windowpane.config.durations import OptionalDuration, PositiveDuration
 from windowpane.config.settings import Settings, refusal
-from windowpane.config.values import Names, RateLimit, Text, distinct
+from windowpane.config.values import Label, Names, RateLimit, Text, distinct
 from windowpane.outcomes import SIDE_KINDS, SideKind
 
 METRICS_ONLY = "metrics_only"
@@ -128,7 +128,24 @@ class Transform(Settings):
         default_factory=SideOutput, description="Routes for rows that do not reach a result."
     )
 
+    share: bool = Field(
+        default=True,
+        description="Whether it may run in one job with other transforms that read the same streams. false: a job of "
+        "its own.",
+    )
+    group: Label | None = Field(
+        default=None,
+        description="Runs in one job with the transforms of the same group, and with no others.",
+    )
+
     _query: str | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _group_is_shared(self) -> Self:
+        if self.group is not None and not self.share:
+            hint = "remove one of them: `share = false` makes the transform a job of its own"
+            raise refusal("BAD_VALUE", "`group` and `share = false` exclude each other", hint)
+        return self
 
     @property
     def query(self) -> str:

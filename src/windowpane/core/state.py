@@ -72,14 +72,49 @@ class EntryMap:
         """The entries of one operator, by a key that no other operator of the state has."""
         return _Part(self, f"{key}/")
 
+    def below(self, prefix: str) -> EntryMap:
+        """Entries whose names begin with a prefix, which those who use them do not see."""
+        return _EntriesBelow(self, prefix)
+
     def merged(self) -> dict[str, bytes]:
         """The stored entries with the changes applied."""
         return {name: bytes(self.read(name)) for name in self.names()}
 
     def size(self) -> int:
         """Bytes of all entries. Reads none of them, if the host knows their sizes."""
-        kept = sum(self._size_of(name) for name in self._stored if name not in self.changes)
-        return kept + sum(len(data) for data in self.changes.values() if data is not None)
+        return sum(map(self.size_of, self.names()))
+
+    def size_of(self, name: str) -> int:
+        """Bytes of an entry."""
+        changed = self.changes.get(name)
+        return self._size_of(name) if changed is None else len(changed)
+
+
+class _EntriesBelow(EntryMap):
+    """Reads and changes the entries of another map. Nobody else changes those with its prefix meanwhile."""
+
+    def __init__(self, whole: EntryMap, prefix: str) -> None:
+        super().__init__({})
+        self._whole, self._prefix = whole, prefix
+        found = (name for name in whole.names() if name.startswith(prefix))
+        self._names = dict.fromkeys(name.removeprefix(prefix) for name in found)
+
+    def names(self) -> Collection[str]:
+        return list(self._names)
+
+    def read(self, name: str) -> Blob:
+        return self._whole.read(self._prefix + name)
+
+    def write(self, name: str, data: bytes) -> None:
+        self._names[name] = None
+        self._whole.write(self._prefix + name, data)
+
+    def remove(self, name: str) -> None:
+        self._names.pop(name, None)
+        self._whole.remove(self._prefix + name)
+
+    def size_of(self, name: str) -> int:
+        return self._whole.size_of(self._prefix + name)
 
 
 @dataclass(frozen=True)

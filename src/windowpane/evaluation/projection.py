@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.side import DECODE
+from windowpane.evaluation.common_values import CommonValues
 from windowpane.evaluation.event_times import EventTimes, unreadable, whole_column
 from windowpane.evaluation.expressions import Columns, Computed, evaluate
 from windowpane.evaluation.reasons import blame
@@ -37,9 +38,14 @@ class Projection:
     continued: bool = False
     """The source is rows with their times, which may have errors and may not be kept already."""
 
-    def rows(self, source: pa.RecordBatch | pa.Table, clock_us: int) -> pa.RecordBatch:
-        """Rows as operators take them. CORRUPT of `source` is the text of what could not be read."""
-        columns = self._times(source, clock_us)
+    def rows(
+        self, source: pa.RecordBatch | pa.Table, clock_us: int, common: CommonValues | None = None
+    ) -> pa.RecordBatch:
+        """Rows as operators take them. CORRUPT of `source` is the text of what could not be read.
+
+        `common`: what other projections over the same rows compute too.
+        """
+        columns = self._times(source, clock_us, common)
         columns |= {name: whole_column(source, column) for name, column in self.plain}
         columns |= {name: pa.repeat(value, source.num_rows) for name, value in self.constants}
         reasons, details = [], [unreadable(source)]
@@ -48,10 +54,11 @@ class Projection:
         if c.ERROR in columns:
             reasons.append(columns.pop(c.ERROR))
             details.append(columns.pop(c.DETAIL))
-        values, failed = evaluate(dict(self.computed), source)
+        items = dict(self.computed)
+        values, failed = evaluate(items, source) if common is None else common.computed(items)
         columns |= values
         if any(each.fails for _, each in self.computed):
-            reason, detail = blame(failed, dict(self.computed), source)
+            reason, detail = blame(failed, items, source)
             reasons.append(self._where_kept(source, reason))
             details.append(detail)
         if reasons:
@@ -63,13 +70,13 @@ class Projection:
         columns |= {name: whole_column(source, name) for name in self.carried if name in source.schema.names}
         return pa.RecordBatch.from_pydict(columns)
 
-    def _times(self, source: pa.RecordBatch | pa.Table, clock_us: int) -> Columns:
+    def _times(self, source: pa.RecordBatch | pa.Table, clock_us: int, common: CommonValues | None) -> Columns:
         if self.continued:
             names = (c.EVENT_TIME, c.TIME_SOURCE, c.ERROR, c.DETAIL)
             return {name: whole_column(source, name) for name in names if name in source.schema.names}
         if self.times is None:
             return {c.EVENT_TIME: pa.array(np.full(source.num_rows, clock_us, np.int64))}
-        return self.times.resolve(source, clock_us)
+        return self.times.resolve(source, clock_us) if common is None else common.times(self.times)
 
     def _where_kept(self, source: pa.RecordBatch | pa.Table, reason: pa.Array) -> pa.Array:
         """Nothing is evaluated for a row that was dropped before."""

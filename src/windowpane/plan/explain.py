@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from windowpane.plan.build import Plan
+from windowpane.plan.jobs import PlannedJob
 from windowpane.plan.node import PlanNode, Printable
 
 Section: TypeAlias = Literal["logical", "optimized", "physical"]
@@ -18,8 +19,11 @@ WIDTH = 110
 _TITLES = {"logical": "Logical plan", "optimized": "Optimized logical plan", "physical": "Physical plan"}
 
 
-def explain(plan: Plan, sections: tuple[Section, ...] = SECTIONS) -> dict[str, Any]:
-    """The structure that `--json` prints and `render` makes text of. Ids number the nodes in pre-order."""
+def explain(plan: Plan, sections: tuple[Section, ...] = SECTIONS, job: PlannedJob | None = None) -> dict[str, Any]:
+    """The structure that `--json` prints and `render` makes text of. Ids number the nodes in pre-order.
+
+    `job`: the one that runs the transform, if its pipeline has several transforms.
+    """
     roots = {"logical": plan.logical, "optimized": plan.optimized, "physical": plan.physical}
     return {
         "transform": plan.transform,
@@ -27,6 +31,7 @@ def explain(plan: Plan, sections: tuple[Section, ...] = SECTIONS) -> dict[str, A
         "sql": plan.query.canonical,
         "rules": [{"rule": rule.name, "phase": rule.phase} for rule in plan.rules],
         "shards": plan.stages.describe_layout(),
+        **({"job": job.describe(plan.transform)} if job is not None else {}),
         "notes": list(plan.notes),
         **{section: _structure(roots[section], itertools.count()) for section in sections},
     }
@@ -50,6 +55,7 @@ def render(structure: dict[str, Any], width: int = WIDTH) -> str:
             lines += ["", f"== {_TITLES[section]} ==", *_tree(structure[section], "", "", width)]
     rules = ", ".join(rule["rule"] for rule in structure["rules"])
     lines += ["", f"rules applied: {rules or '(none)'}", f"shards: {structure['shards']}"]
+    lines += [f"job: {structure['job']}"] if "job" in structure else []
     lines += [f"note: {note}" for note in structure["notes"]]
     return "\n".join(lines)
 

@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from windowpane.runtime.job import RunningTransform
     from windowpane.runtime.pipeline import Pipeline
     from windowpane.runtime.running import RunningPipeline
-    from windowpane.runtime.transform import RunningTransform
 
 __all__ = ["Pipeline", "RunningPipeline", "RunningTransform"]
-_HOMES = {"Pipeline": "pipeline", "RunningPipeline": "running", "RunningTransform": "transform"}
+_HOMES = {"Pipeline": "pipeline", "RunningPipeline": "running", "RunningTransform": "job"}
 
 
 def __getattr__(name: str) -> object:

@@ -18,7 +18,8 @@ from windowpane.errors import ConfigError, PlanError
 from windowpane.outcomes import SIDE_KINDS
 from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.pipeline import source_schema
-from windowpane.spark.dataflow import Sources, build_dataflow
+from windowpane.spark.dataflow import build_dataflow
+from windowpane.spark.job_inputs import JobMember, Sources
 from windowpane.spark.session import prepare_session
 from windowpane.spark.unpacking import SideRecords
 from windowpane.sql import Catalog, bind, parse_schema
@@ -82,12 +83,13 @@ def sql(
     sources = Sources(open_one, static.__getitem__)
     spread = shards > 1 if given.extra_shuffles is None else given.extra_shuffles
     dataflow = build_dataflow(
-        spark, plan, sources, shards=shards, feedback=False, ticks=bool(plan.ticks_for),
-        spread=spread, cache_bytes=given.state_cache_bytes,
+        spark, [JobMember(plan, sources, spread=spread)], shards=shards, feedback=False, ticks=bool(plan.ticks_for),
+        cache_bytes=given.state_cache_bytes,
     )  # fmt: skip
     side_records = SideRecords(plan.plan_id, plan.transform, SIDE_KINDS, SIDE_KINDS if originals else ())
-    results = cast("Results", dataflow.results.build(dataflow.results.unpacked(dataflow.packed)))
-    results.side_output = dataflow.results.side_records(dataflow.packed, side_records)
+    frame = dataflow.only_results
+    results = cast("Results", frame.build(frame.unpacked(dataflow.packed)))
+    results.side_output = frame.side_records(dataflow.packed, side_records)
     return results
 
 

@@ -1,33 +1,31 @@
-"""The end of a transform: process the remaining input, emit every open window, deliver side rows, finish."""
+"""The end of a job: process the remaining input, emit every open window, deliver side rows, finish."""
 
 from __future__ import annotations
 
 import logging
 import threading
 
-from windowpane.runtime.transform import AVAILABLE_NOW, RunningTransform
+from windowpane.runtime.job import AVAILABLE_NOW, RunningJob, RunningTransform
 from windowpane.spark.ending import end_batch
 
 _POLL_SECONDS = 0.25
 _log = logging.getLogger("windowpane.run")
 
 
-def drain(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
+def drain(job: RunningJob, asked_to_stop: threading.Event) -> bool:
     """Process what is available, emit everything open, and finish the checkpoint. False if asked to stop before."""
-    transform.finish_input()
-    if not (_ended_unless(transform, asked_to_stop) and _empty_queue(transform, asked_to_stop)):
+    job.finish_input()
+    if not (_ended_unless(job, asked_to_stop) and _empty_queue(job, asked_to_stop)):
         return False
-    checkpoint = transform.checkpoint
+    checkpoint = job.checkpoint
     last = checkpoint.log.last_committed()
-    entry = checkpoint.ledger.read(last)
-    if entry is not None:
-        flow = transform.dataflow
-        end = end_batch(
-            transform.runner.spark, checkpoint.spark, flow.stages, last,
-            clock_us=entry.clock_us, shard_ids=flow.shard_ids,
-        )  # fmt: skip
-        transform.run_batch(end, last + 1, final=True)
-    settle(transform, for_good=True)
+    entries = checkpoint.ledger.read_all(last).values()
+    if entries:
+        flow, clock_us = job.dataflow, max(entry.clock_us for entry in entries)
+        end = end_batch(job.runner.spark, checkpoint.spark, flow.job, last, clock_us=clock_us, shard_ids=flow.shard_ids)
+        job.run_batch(end, last + 1, final=True)
+    for transform in job.transforms:
+        settle(transform, for_good=True)
     checkpoint.finish(last + 1)
     return True
 
@@ -47,20 +45,20 @@ def settle(transform: RunningTransform, *, for_good: bool) -> None:
         _log.warning("transform `%s`: side sink `%s` has %s undelivered rows: %s", name, sink, f"{rows:,}", what)
 
 
-def _ended_unless(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
-    while not transform.has_delivered(_POLL_SECONDS):
+def _ended_unless(job: RunningJob, asked_to_stop: threading.Event) -> bool:
+    while not job.has_delivered(_POLL_SECONDS):
         if asked_to_stop.is_set():
             return False
     return True
 
 
-def _empty_queue(transform: RunningTransform, asked_to_stop: threading.Event) -> bool:
+def _empty_queue(job: RunningJob, asked_to_stop: threading.Event) -> bool:
     """Read queued side rows again. Every round brings a row nearer to the limit of its reinjections."""
-    checkpoint, done = transform.checkpoint, None
+    checkpoint, done = job.checkpoint, None
     while (last := checkpoint.log.last_committed()) != done:
-        entry, done = checkpoint.ledger.read(last), last
-        if entry is not None and entry.reinjecting:
-            transform.begin(AVAILABLE_NOW)
-            if not _ended_unless(transform, asked_to_stop):
+        entries, done = checkpoint.ledger.read_all(last).values(), last
+        if any(entry.reinjecting for entry in entries):
+            job.begin(AVAILABLE_NOW)
+            if not _ended_unless(job, asked_to_stop):
                 return False
     return True

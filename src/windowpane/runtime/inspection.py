@@ -7,13 +7,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from windowpane.checkpoint.backlog import Backlog
-from windowpane.checkpoint.evolution import adopted_by
+from windowpane.checkpoint.jobs import recorded_jobs
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.plan_record import check_same_query
+from windowpane.checkpoint.plan_record import PlanRecord, check_same_query
 from windowpane.checkpoint.store import Store
-from windowpane.checkpoint.transform import Checkpoint
+from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.errors import StateError, nearest
-from windowpane.plan.pipeline import adopted_plan
 from windowpane.runtime.status import named
 
 if TYPE_CHECKING:
@@ -23,14 +22,26 @@ if TYPE_CHECKING:
 def find_transforms(store: Store) -> dict[str, Checkpoint]:
     """The checkpoints of all transforms in `store`, or the one that `store` is; StateError if there is none."""
     whole = Checkpoint(store)
-    if whole.plan.exists():
+    if (record := whole.plan.read()) is not None:
+        _refuse_shared(record, store)
         return {PurePosixPath(store.address()).name: whole}
-    inside = {name: Checkpoint(store.below(name)) for name in store.names()}
+    jobs = recorded_jobs(store)
+    inside = {name: transform_checkpoint(store, name, jobs) for name in store.names()}
     found = {name: checkpoint for name, checkpoint in inside.items() if checkpoint.plan.exists()}
     if not found:
         hint = "windowpane run makes one when it first runs"
         raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {store.address()}", hint)
     return found
+
+
+def _refuse_shared(record: PlanRecord, store: Store) -> None:
+    if record.job:
+        name, whole = PurePosixPath(store.address()).name, PurePosixPath(store.address()).parent
+        raise StateError(
+            "CHECKPOINT_JOB",
+            f"transform `{name}` shares the job `{record.job}`, and its state is not in {store.address()}",
+            f"give the checkpoint of the pipeline, {whole}, and --transform {name}",
+        )
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -85,8 +96,7 @@ def ledger_as_dicts(entries: list[Entry]) -> list[dict[str, Any]]:
 
 def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict[str, list[dict[str, Any]]]:
     """What the state of each transform holds, per shard and window or pane. Starts Spark."""
-    from windowpane.runtime.sources import pipeline_sources  # noqa: PLC0415  # Spark is loaded when it is needed
-    from windowpane.spark.dataflow import build_dataflow  # noqa: PLC0415
+    from windowpane.runtime.stopped_jobs import job_stages_of  # noqa: PLC0415  # Spark is loaded when it is needed
     from windowpane.spark.inspecting import read_holdings  # noqa: PLC0415
     from windowpane.spark.session import create_session, prepare_session  # noqa: PLC0415
 
@@ -97,15 +107,11 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
             checkpoint = transforms.get(plan.transform)
             if checkpoint is None or checkpoint.log.last_committed() < 0:
                 continue
-            record = checkpoint.record()
-            check_same_query(record, plan, checkpoint.address)
-            plan = adopted_plan(pipeline.config, plan, adopted_by(record))  # noqa: PLW2901  # under the state's names
-            prepare_session(spark, record.shards)
-            sources = pipeline_sources(spark, pipeline.config, plan, checkpoint)
-            dataflow = build_dataflow(
-                spark, plan, sources, shards=record.shards, feedback=True, ticks=False, spread=record.spread
-            )
-            held = read_holdings(spark, checkpoint.spark, dataflow.stages, checkpoint.log.last_committed())
+            check_same_query(checkpoint.record(), plan, checkpoint.address)
+            prepare_session(spark, checkpoint.record().shards)
+            job = job_stages_of(spark, pipeline, plan, checkpoint)
+            last = checkpoint.log.last_committed()
+            held = read_holdings(spark, checkpoint.spark, job, last, checkpoint.tag)
             ordered = held.orderBy("operator", "start_us", "what", "shard")
             found[plan.transform] = [row.asDict() for row in ordered.collect()]
     finally:

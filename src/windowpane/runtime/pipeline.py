@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.control import Requests
 from windowpane.checkpoint.evolution import adopted_by
+from windowpane.checkpoint.job_claims import Claimed, claim_jobs
 from windowpane.checkpoint.restoring import check_restored
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoints import Savepoints
 from windowpane.checkpoint.store import Store
-from windowpane.checkpoint.transform import Checkpoint, open_plans
+from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.config import PipelineConfig, Trigger, load_pipeline, parse_options, parse_pipeline
 from windowpane.connectors.hadoop import session_access
 from windowpane.connectors.sinks import Sink
@@ -25,13 +26,14 @@ from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
+from windowpane.plan.jobs import plan_jobs
 from windowpane.plan.pipeline import adopted_plan, missing_paths, plan_pipeline
 from windowpane.remote.objects import is_object_store
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import log_file, pipeline_store, prepare_store
 from windowpane.runtime.routes import check_given
 from windowpane.runtime.running import RunningPipeline
-from windowpane.runtime.starting import TransformStart, Watch
+from windowpane.runtime.starting import JobStart, Watch
 from windowpane.runtime.status import Board
 from windowpane.spark.session import create_session
 
@@ -101,7 +103,7 @@ class Pipeline:
         return log_file(self.config)
 
     def checkpoint(self, plan: Plan) -> Checkpoint:
-        return Checkpoint(self.store.below(plan.transform))
+        return transform_checkpoint(self.store, plan.transform)
 
     def start(
         self, spark: SparkSession | None = None, *, watch: Watch | None = None, evolve: bool = False
@@ -118,11 +120,7 @@ class Pipeline:
             check_restored(store)
             Savepoints(store).sweep()
             Requests(store).forget()
-            options, plans = self.config.options, open_plans(store, self.plans)
-            claims = [
-                (plan, checkpoint, checkpoint.claim(plan, options.shards, spread=options.extra_shuffles, evolve=evolve))
-                for plan, checkpoint in ((plan, Checkpoint(store.below(plan.transform))) for plan in plans)
-            ]
+            jobs = claim_jobs(store, plan_jobs(self.config, self.plans), self.config.options, evolve=evolve)
             board = Board(store, self.config.file)
             metrics = self._serve_metrics(board)
             session = spark or self.session()
@@ -135,16 +133,9 @@ class Pipeline:
             lock.release()
             raise
         try:
-            for plan, checkpoint, record in claims:
-                start = TransformStart(
-                    spark=session,
-                    config=self.config,
-                    plan=adopted_plan(self.config, plan, adopted_by(record)),
-                    checkpoint=checkpoint,
-                    record=record,
-                    lock=lock,
-                    given=self.sinks,
-                )
+            for claims in jobs:
+                adopted = [replace(each, plan=self._adopted(each)) for each in claims]
+                start = JobStart(spark=session, config=self.config, claims=adopted, lock=lock, given=self.sinks)
                 running.add(start.start(self.trigger or self.config.options.trigger, board, watch))
             board.become("running")
         except Exception as failed:
@@ -153,6 +144,10 @@ class Pipeline:
             running.stop()
             raise
         return running
+
+    def _adopted(self, claimed: Claimed) -> Plan:
+        """The plan of a transform, which may go on with the state of earlier ones."""
+        return adopted_plan(self.config, claimed.plan, adopted_by(claimed.record))
 
     def _store_for(self, spark: SparkSession | None) -> Store:
         """A session of the user knows how to reach object stores, whether `[spark]` does or not."""

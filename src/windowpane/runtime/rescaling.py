@@ -12,31 +12,30 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from windowpane.checkpoint.evolution import adopted_by
 from windowpane.checkpoint.generations import WORK, NextGeneration, remove_others
+from windowpane.checkpoint.jobs import JobFile, JobRecord
 from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
-from windowpane.checkpoint.transform import Checkpoint, open_plans
+from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.transform import Checkpoint, open_plans, transform_checkpoint
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
-from windowpane.plan.pipeline import adopted_plan
 from windowpane.remote.objects import scheme_of
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.pipeline import Pipeline
-from windowpane.runtime.sources import pipeline_sources
-from windowpane.spark.dataflow import build_dataflow
+from windowpane.runtime.stopped_jobs import job_plans, job_stages_of
 from windowpane.spark.rescaling import ShardSize, StateFiles, divide_state, store_state
 from windowpane.spark.session import prepare_session
-from windowpane.spark.stages import Stages
 from windowpane.spark.workers import is_local
 from windowpane.temporary import temporary
 
 
 @dataclass(frozen=True)
 class Rescaled:
-    """What happens to the state of a transform."""
+    """What happens to the state of a job."""
 
     transform: str
+    """Or several, if they share the job."""
     shards_before: int
     shards: int
     layout: str
@@ -58,24 +57,24 @@ class Rescale:
         lock = RunLock(self.pipeline.store)
         store = lock.acquire()
         try:
-            plans = open_plans(store, self.pipeline.plans)
-            checkpoints = [Checkpoint(store.below(plan.transform)) for plan in plans]
-            records = [self._record(plan, each) for plan, each in zip(plans, checkpoints, strict=True)]
-            found = [
-                (adopted_plan(self.pipeline.config, plan, adopted_by(record)), record)
-                for plan, record in zip(plans, records, strict=True)
-            ]
-            if all(record.shards == self.shards for _, record in found):
-                return [
-                    Rescaled(plan.transform, self.shards, self.shards, _layout(plan, record)) for plan, record in found
-                ]
+            jobs = self._jobs(store)
+            if all(job.shards == self.shards for job in jobs):
+                return [Rescaled(job.name, self.shards, self.shards, job.layout) for job in jobs]
             with self._session(spark) as session:
-                return [
-                    self._rescaled(session, plan, record, checkpoint)
-                    for (plan, record), checkpoint in zip(found, checkpoints, strict=True)
-                ]
+                return [self._rescaled(session, job) for job in jobs]
         finally:
             lock.release()
+
+    def _jobs(self, store: Store) -> list[_StoppedJob]:
+        """The jobs of the pipeline, each once."""
+        jobs: dict[str, _StoppedJob] = {}
+        for plan in open_plans(store, self.pipeline.plans):
+            checkpoint = transform_checkpoint(store, plan.transform)
+            job = jobs.setdefault(checkpoint.job_address, _StoppedJob(plan, checkpoint, []))
+            job.transforms.append((plan, self._record(plan, checkpoint)))
+        for job in jobs.values():
+            job_plans(self.pipeline, job.plan, job.checkpoint)
+        return list(jobs.values())
 
     def _record(self, plan: Plan, checkpoint: Checkpoint) -> PlanRecord:
         record = checkpoint.admit(plan, None)
@@ -103,34 +102,34 @@ class Rescale:
         is_remote = scheme_of(self.pipeline.store.spark_path())
         return "local[*]" if is_remote and given and not is_local(given) else None
 
-    def _rescaled(self, spark: SparkSession, plan: Plan, record: PlanRecord, checkpoint: Checkpoint) -> Rescaled:
-        layout = _layout(plan, record)
-        if record.shards == self.shards:
-            return Rescaled(plan.transform, self.shards, self.shards, layout)
-        following = NextGeneration(checkpoint.store, record, self.shards)
-        remove_others(checkpoint.store, following.before)
+    def _rescaled(self, spark: SparkSession, job: _StoppedJob) -> Rescaled:
+        if job.shards == self.shards:
+            return Rescaled(job.name, self.shards, self.shards, job.layout)
+        shared, record = job.checkpoint.shared, job.record
+        following = NextGeneration(shared, record, self.shards)
+        remove_others(shared, following.before)
         try:
-            before, after = self._made(spark, plan, checkpoint, following)
+            before, after = self._made(spark, job, following)
             if not self.dry_run:
                 following.use()
         finally:
-            if checkpoint.record().generation == record.generation:
-                remove_others(checkpoint.store, following.before)
-        return Rescaled(plan.transform, record.shards, self.shards, layout, before, after)
+            if job.checkpoint.record().generation == record.generation:
+                remove_others(shared, following.before)
+        return Rescaled(job.name, record.shards, self.shards, job.layout, before, after)
 
     def _made(
-        self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, following: NextGeneration
+        self, spark: SparkSession, job: _StoppedJob, following: NextGeneration
     ) -> tuple[list[ShardSize], list[ShardSize]]:
         """Make the next generation. Gives the shards before and after."""
-        with self._work_folder(spark, checkpoint) as folder:
-            return self._made_in(StateFiles(folder), spark, plan, checkpoint, following)
+        with self._work_folder(spark, job.checkpoint) as folder:
+            return self._made_in(StateFiles(folder), spark, job, following)
 
     @contextmanager
     def _work_folder(self, spark: SparkSession, checkpoint: Checkpoint) -> Iterator[str]:
         """A folder that all executors see: in the checkpoint, or on this machine if all of Spark runs here."""
-        path = checkpoint.store.spark_path(WORK)
+        path = checkpoint.shared.spark_path(WORK)
         if not scheme_of(path):
-            checkpoint.store.make_folder(WORK)
+            checkpoint.shared.make_folder(WORK)
             yield path
         elif is_local(spark.sparkContext.master or ""):
             with temporary("rescale") as folder:
@@ -143,14 +142,15 @@ class Rescale:
             )
 
     def _made_in(
-        self, files: StateFiles, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, following: NextGeneration
+        self, files: StateFiles, spark: SparkSession, job: _StoppedJob, following: NextGeneration
     ) -> tuple[list[ShardSize], list[ShardSize]]:
         before, after = list[ShardSize](), list[ShardSize]()
+        checkpoint = job.checkpoint
         last = checkpoint.log.last_committed()
         following.begin()
         if last >= 0:
             prepare_session(spark, self.shards, following.path)
-            stages = self._stages(spark, plan, checkpoint, following.record)
+            stages = job_stages_of(spark, self.pipeline, job.plan, checkpoint, self.shards)
             after = divide_state(spark, checkpoint.spark, stages, last, files)
             before = files.old_sizes(range(1, stages.last_step + 1))
             if not self.dry_run:
@@ -159,13 +159,30 @@ class Rescale:
             following.take_up_logs()
         return before, after
 
-    def _stages(self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, record: PlanRecord) -> Stages:
-        sources = pipeline_sources(spark, self.pipeline.config, plan, checkpoint)
-        return build_dataflow(
-            spark, plan, sources, shards=self.shards, feedback=True, ticks=False, spread=record.spread
-        ).stages
 
+@dataclass(frozen=True)
+class _StoppedJob:
+    """A job as its checkpoint has it. `plan` and `checkpoint` are those of its first transform."""
 
-def _layout(plan: Plan, record: PlanRecord) -> str:
-    stages = plan.stages if record.spread else plan.stages.in_one_shuffle()
-    return stages.describe_layout()
+    plan: Plan
+    checkpoint: Checkpoint
+    transforms: list[tuple[Plan, PlanRecord]]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(plan.transform for plan, _ in self.transforms)
+
+    @property
+    def record(self) -> PlanRecord | JobRecord:
+        """The record that names the generation in use."""
+        shared = None if self.checkpoint.job is None else JobFile(self.checkpoint.job).read()
+        return shared or self.transforms[0][1]
+
+    @property
+    def shards(self) -> int:
+        return self.record.shards
+
+    @property
+    def layout(self) -> str:
+        found = [plan.stages if record.spread else plan.stages.in_one_shuffle() for plan, record in self.transforms]
+        return "; ".join(dict.fromkeys(stages.describe_layout() for stages in found))

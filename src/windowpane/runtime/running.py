@@ -1,4 +1,4 @@
-"""A started pipeline: waits for its transforms, drains and stops them together."""
+"""A started pipeline: waits for its jobs, drains and stops them together."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from windowpane.checkpoint.store import Store
 from windowpane.observe.endpoint import MetricsEndpoint
 from windowpane.runtime.draining import drain, settle
 from windowpane.runtime.failures import spark_failure
+from windowpane.runtime.job import RunningJob, RunningTransform
 from windowpane.runtime.status import Board
-from windowpane.runtime.transform import RunningTransform
 
 _POLL_SECONDS = 0.25
 
@@ -41,16 +41,21 @@ class RunningPipeline:
         self.spark, self.board, self.metrics = spark, board, metrics
         self.store = store
         """The checkpoint, to be changed as long as this process holds its lock."""
-        self.transforms: list[RunningTransform] = []
+        self.jobs: list[RunningJob] = []
         self._lock, self._log, self._owns_session = lock, log, owns_session
 
-    def add(self, transform: RunningTransform) -> None:
-        """A transform has started."""
-        self.transforms.append(transform)
+    def add(self, job: RunningJob) -> None:
+        """A job has started."""
+        self.jobs.append(job)
+
+    @property
+    def transforms(self) -> list[RunningTransform]:
+        """Of all jobs."""
+        return [transform for job in self.jobs for transform in job.transforms]
 
     @property
     def active(self) -> bool:
-        return any(transform.active for transform in self.transforms)
+        return any(job.active for job in self.jobs)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all transforms have ended by themselves (available_now), and sinks have taken all results.
@@ -62,7 +67,7 @@ class RunningPipeline:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._lock.check()
-            running = [transform for transform in self.transforms if not transform.has_delivered(1e-3)]
+            running = [job for job in self.jobs if not job.has_delivered(1e-3)]
             if not running:
                 return True
             left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - time.monotonic())
@@ -80,7 +85,7 @@ class RunningPipeline:
         Waits for running micro-batches, so none of them may call it. StateError if the name is taken, or `give_up` says
         so before a running micro-batch has ended.
         """
-        gates = {transform.checkpoint.address: transform.gate for transform in self.transforms}
+        gates = {job.checkpoint.job_address: job.gate for job in self.jobs}
 
         def standstill(job: str) -> contextlib.AbstractContextManager[object]:
             gate = gates.get(self.store.address(job))
@@ -102,7 +107,7 @@ class RunningPipeline:
         If not, also when it raises, the pipeline still has to be stopped. The next start goes on from there.
         """
         self.board.become("draining")
-        if not all(drain(transform, asked_to_stop) for transform in self.transforms):
+        if not all(drain(job, asked_to_stop) for job in self.jobs):
             return False
         self.board.become("finished")
         self._close()
@@ -125,8 +130,8 @@ class RunningPipeline:
         return reason
 
     def _stop_queries(self) -> None:
-        for transform in self.transforms:
-            transform.stop()
+        for job in self.jobs:
+            job.stop()
         for transform in self.transforms:
             settle(transform, for_good=False)
 

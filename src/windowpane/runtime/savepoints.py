@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from windowpane.checkpoint.job_claims import admit_jobs
 from windowpane.checkpoint.job_folders import JobFolder, job_folders
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
@@ -15,20 +16,17 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoint_taking import RUNS_FILE
 from windowpane.checkpoint.savepoints import Savepoints
 from windowpane.checkpoint.store import Store
-from windowpane.checkpoint.transform import Checkpoint, open_plans
 from windowpane.config import PipelineConfig
 from windowpane.errors import StateError, nearest
 from windowpane.plan.build import Plan
+from windowpane.plan.jobs import plan_jobs
 from windowpane.runtime.location import pipeline_store, prepare_store, store_at
 from windowpane.runtime.taking_back import Cut, Taken, sinks_after, take_back
 
 
 def admit(store: Store, config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool = False) -> None:
     """StateError when a checkpoint, or the copy in a savepoint, does not let these plans run. Needs no Spark."""
-    options = config.options
-    for plan in open_plans(store, plans):
-        checkpoint = Checkpoint(store.below(plan.transform))
-        checkpoint.admit(plan, options.shards, spread=options.extra_shuffles, evolve=evolve)
+    admit_jobs(store, plan_jobs(config, plans), config.options, evolve=evolve)
 
 
 def with_checkpoint(config: PipelineConfig, place: str | None) -> PipelineConfig:

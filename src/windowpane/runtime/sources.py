@@ -12,7 +12,7 @@ from windowpane.formats import source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import StreamScan
 from windowpane.runtime.refreshing import StaticTables
-from windowpane.spark.dataflow import Sources
+from windowpane.spark.job_inputs import Sources
 
 
 def pipeline_sources(

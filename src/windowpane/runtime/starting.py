@@ -1,17 +1,17 @@
-"""Builds the running parts of a transform: its sinks, its side output, its dataflow and its query."""
+"""Builds the running parts of a job: the sinks and side outputs of its transforms, its dataflow and its query."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from windowpane.checkpoint.job_claims import Claimed
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import PipelineConfig, Trigger
@@ -21,16 +21,18 @@ from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import find_unreadable
 from windowpane.plan.build import Plan
+from windowpane.runtime.job import RunningJob
 from windowpane.runtime.location import log_file
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
 from windowpane.runtime.refreshing import StaticTables
 from windowpane.runtime.routes import build_result_output, build_side_output, build_sinks
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
-from windowpane.runtime.transform import RunningTransform
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow, build_dataflow
 from windowpane.spark.driver_calls import DriverCalls
+from windowpane.spark.job_batch import JobRunner
+from windowpane.spark.job_inputs import JobMember
 from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
 
@@ -38,83 +40,114 @@ Watch = Callable[[str, Entry], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformStart:
-    """What is known when a transform starts. `record`: the plan that the checkpoint has taken on."""
+class JobStart:
+    """What is known when a job starts."""
 
     spark: SparkSession
     config: PipelineConfig
-    plan: Plan
-    checkpoint: Checkpoint
-    record: PlanRecord
+    claims: Sequence[Claimed]
+    """The transforms of the job."""
     lock: RunLock
     """Of the checkpoint, which this process holds."""
     given: Mapping[str, Sink]
     """Sinks from Python, by name."""
 
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """For what the transforms share."""
+        return self.claims[0].checkpoint
+
     @cached_property
     def tables(self) -> StaticTables:
-        """The static tables of the query."""
+        """The static tables of the queries."""
         return StaticTables(self.spark, self.config, self.checkpoint)
 
-    def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningTransform:
+    def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningJob:
         """Start the query. `board` and `watch` receive every finished micro-batch."""
-        plan, checkpoint, stopping = self.plan, self.checkpoint, threading.Event()
-        sinks = build_sinks(self.config, plan, self.given)
-        build = partial(self._build, identified=any(sink.wants_identity for sink in sinks))
+        stopping = threading.Event()
+        sinks = [build_sinks(self.config, claimed.plan, self.given) for claimed in self.claims]
+        build = partial(self._build, identified=[any(sink.wants_identity for sink in each) for each in sinks])
         dataflow = build(EXACTLY)
-        if plan.ticks_for and not self.record.ticks:
-            warn_of_no_ticks(plan)
-        side = build_side_output(
-            self.spark, self.config, plan, checkpoint=checkpoint, record=self.record, lock=self.lock, given=self.given
-        )
-        output = build_result_output(
-            self.spark, self.config, plan, sinks, checkpoint=checkpoint, lock=self.lock, stopping=stopping
-        )
-        committed = checkpoint.log.last_committed()
-        results = dataflow.results
-        output.open(self.spark, results.columns, identified=results.has_identity, is_new=committed < 0)
-        side.open(self.spark)
-        board.begin(plan.transform, checkpoint.ledger.last(), partial(self._sink_status, output, side))
+        runners: dict[str, BatchRunner] = {}
+        for claimed, own in zip(self.claims, sinks, strict=True):
+            output, side = self._outputs(claimed, own, stopping)
+            self._open(claimed, dataflow, output, side, board)
+            runners[claimed.checkpoint.tag] = self._runner(
+                claimed, dataflow, output, side, watch=self._hearing(claimed.plan, board, watch)
+            )
         calls = DriverCalls(self.spark)
-        transform = RunningTransform(
-            plan=plan,
-            checkpoint=checkpoint,
+        job = RunningJob(
+            plans=[claimed.plan for claimed in self.claims],
+            checkpoint=self.checkpoint,
             build=build,
             dataflow=dataflow,
-            runner=self._runner(dataflow, calls, output, side, watch=self._hearing(board, watch)),
+            runner=JobRunner(
+                spark=self.spark, calls=calls, checkpoint=self.checkpoint, lock=self.lock, transforms=runners
+            ),
             index=self._index(calls),
             tables=self.tables,
             find_unreadable=self._find_unreadable,
             stopping=stopping,
             log=log_file(self.config),
         )
-        output.begin(committed)
-        side.begin(committed)
-        transform.begin(trigger)
-        return transform
+        committed = self.checkpoint.log.last_committed()
+        for runner in runners.values():
+            runner.output.begin(committed)
+            runner.side.begin(committed)
+        job.begin(trigger)
+        return job
 
-    def _build(self, reading: Reading, *, identified: bool) -> Dataflow:
-        sources = pipeline_sources(
-            self.spark, self.config, self.plan, self.checkpoint, tables=self.tables, reading=reading
+    def _outputs(
+        self, claimed: Claimed, sinks: Sequence[Sink], stopping: threading.Event
+    ) -> tuple[ResultOutput, SideOutput]:
+        """The ways of a transform's results and side rows."""
+        plan, checkpoint, record = claimed.plan, claimed.checkpoint, claimed.record
+        if plan.ticks_for and not record.ticks:
+            warn_of_no_ticks(plan)
+        side = build_side_output(
+            self.spark, self.config, plan, checkpoint=checkpoint, record=record, lock=self.lock, given=self.given
         )
+        output = build_result_output(
+            self.spark, self.config, plan, sinks, checkpoint=checkpoint, lock=self.lock, stopping=stopping
+        )
+        return output, side
+
+    def _open(self, claimed: Claimed, dataflow: Dataflow, output: ResultOutput, side: SideOutput, board: Board) -> None:
+        checkpoint, results = claimed.checkpoint, dataflow.results[claimed.checkpoint.tag]
+        is_new = checkpoint.log.last_committed() < 0
+        output.open(self.spark, results.columns, identified=results.has_identity, is_new=is_new)
+        side.open(self.spark)
+        more = partial(self._status, claimed, output, side)
+        board.begin(claimed.plan.transform, checkpoint.ledger.last(), more)
+
+    def _build(self, reading: Reading, *, identified: Sequence[bool]) -> Dataflow:
+        members = [
+            self._member(claimed, reading, identified=wanted)
+            for claimed, wanted in zip(self.claims, identified, strict=True)
+        ]
+        record = self.claims[0].record
         return build_dataflow(
             self.spark,
-            self.plan,
-            sources,
-            shards=self.record.shards,
+            members,
+            shards=record.shards,
             feedback=True,
-            ticks=self.record.ticks,
-            identified=identified,
-            spread=self.record.spread,
+            ticks=record.ticks,
             cache_bytes=self.config.options.state_cache_bytes,
             overflow=self.checkpoint.overflow.make(),
             access=session_access(self.spark),
         )
 
+    def _member(self, claimed: Claimed, reading: Reading, *, identified: bool) -> JobMember:
+        checkpoint = claimed.checkpoint
+        sources = pipeline_sources(
+            self.spark, self.config, claimed.plan, checkpoint, tables=self.tables, reading=reading
+        )
+        return JobMember(claimed.plan, sources, checkpoint.tag, identified=identified, spread=claimed.record.spread)
+
     def _runner(
         self,
+        claimed: Claimed,
         dataflow: Dataflow,
-        calls: DriverCalls,
         output: ResultOutput,
         side: SideOutput,
         *,
@@ -122,11 +155,10 @@ class TransformStart:
     ) -> BatchRunner:
         return BatchRunner(
             spark=self.spark,
-            calls=calls,
-            transform=self.plan.transform,
-            results=dataflow.results,
-            checkpoint=self.checkpoint,
-            record=self.record,
+            transform=claimed.plan.transform,
+            results=dataflow.results[claimed.checkpoint.tag],
+            checkpoint=claimed.checkpoint,
+            record=claimed.record,
             output=output,
             side=side,
             lock=self.lock,
@@ -142,8 +174,8 @@ class TransformStart:
         files = self.checkpoint.log.batch_files(batch_id)
         return find_unreadable(self.spark, files, streams=self.config.streams, base=self.config.base_dir)
 
-    def _hearing(self, board: Board, watch: Watch | None) -> Callable[[Entry], None]:
-        notices, name = Notices(self.plan), self.plan.transform
+    def _hearing(self, plan: Plan, board: Board, watch: Watch | None) -> Callable[[Entry], None]:
+        notices, name = Notices(plan), plan.transform
 
         def hear(entry: Entry) -> None:
             notices.hear(entry)
@@ -153,8 +185,9 @@ class TransformStart:
 
         return hear
 
-    def _sink_status(self, output: ResultOutput, side: SideOutput) -> dict[str, Any]:
-        """The part of the status about sinks: their state, and where side rows go."""
-        routes = self.config.transforms[self.plan.transform].side_output.routes()
+    def _status(self, claimed: Claimed, output: ResultOutput, side: SideOutput) -> dict[str, Any]:
+        """Further parts of a transform's status: the state of its sinks, where side rows go, and its job."""
+        routes = self.config.transforms[claimed.plan.transform].side_output.routes()
         targets = {kind: route.sink for kind, route in routes.items()}
-        return {"sinks": output.status(), "routes": targets, "side_sinks": side.status()}
+        found = {"sinks": output.status(), "routes": targets, "side_sinks": side.status()}
+        return found | ({"job": claimed.record.job} if claimed.record.job else {})

@@ -18,6 +18,7 @@ from windowpane.core.aggregation import empty_batch
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.numbering import NOWHERE, Place
 from windowpane.core.side import DECODE
+from windowpane.evaluation.common_values import CommonValues
 from windowpane.evaluation.projection import Projection
 from windowpane.scan.original_events import SourceRows
 
@@ -82,16 +83,19 @@ class Scan:
     def read(self, handed: Iterator[pa.RecordBatch], clock_us: int) -> Iterator[Scanned]:
         for part in self.reader.read(handed):
             found = part.content
-            scanned = self._damaged(found) if isinstance(found, Damage) else self._scanned(found, clock_us)
+            scanned = self.damaged(found) if isinstance(found, Damage) else self.scanned(found, clock_us)
             yield replace(scanned, place=part.place)
 
-    def _projected(self, rows: pa.RecordBatch, clock_us: int) -> pa.RecordBatch:
-        for projection in self.projections:
+    def _projected(self, source: pa.RecordBatch, clock_us: int, common: CommonValues | None = None) -> pa.RecordBatch:
+        first, *others = self.projections
+        rows = first.rows(source, clock_us, common)
+        for projection in others:
             rows = projection.rows(rows, clock_us)
         return rows
 
-    def _scanned(self, source: pa.RecordBatch, clock_us: int) -> Scanned:
-        rows = self._projected(source, clock_us)
+    def scanned(self, source: pa.RecordBatch, clock_us: int, common: CommonValues | None = None) -> Scanned:
+        """Rows that the reader has read. `common`: what this scan and others compute of them."""
+        rows = self._projected(source, clock_us, common)
         if not self.original:
             return Scanned(rows)
         numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
@@ -99,7 +103,8 @@ class Scan:
         whole = source.drop_columns(beside) if beside else source
         return Scanned(rows.append_column(c.EVENT, numbers), SourceRows(whole, self.reader.place))
 
-    def _damaged(self, damage: Damage) -> Scanned:
+    def damaged(self, damage: Damage) -> Scanned:
+        """The error row of a file that cannot be read."""
         columns = {field.name: pa.nulls(1, field.type) for field in self.schema}
         columns |= {c.ERROR: pa.array([DECODE]), c.DETAIL: pa.array([damage.detail])}
         return Scanned(pa.RecordBatch.from_pydict(columns))

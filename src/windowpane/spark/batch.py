@@ -1,16 +1,11 @@
-"""One micro-batch on the driver: read the shards' reports, check the accounting, write sinks, then the ledger entry.
-
-Spark commits the batch after this returns. If the process dies in between, the batch is replayed with the same id, the
-same rows and the same results, and sinks keep one copy.
-"""
+"""A transform's part of a micro-batch on the driver: add up its shards' reports, check the account, write its sinks."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,9 +16,7 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.connectors.sinks import SinkBatch
 from windowpane.core.accounting import Accounting
-from windowpane.spark.batch_context import PROPERTY, BatchContext
-from windowpane.spark.driver_calls import DriverCalls
-from windowpane.spark.gathering import Gathered, Gathering
+from windowpane.spark.gathering import Gathered
 from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.reinjection import ReinjectionSplit
 from windowpane.spark.reports import Reports
@@ -34,10 +27,9 @@ from windowpane.spark.unpacking import SideRecords
 
 @dataclass(kw_only=True)
 class BatchRunner:
-    """Processes the micro-batches of one transform, called by foreachBatch."""
+    """Processes what one transform gives in each micro-batch, called by `JobRunner`."""
 
     spark: SparkSession
-    calls: DriverCalls
     transform: str
     results: ResultFrame
     checkpoint: Checkpoint
@@ -50,49 +42,11 @@ class BatchRunner:
     tables: Callable[[int], dict[str, int]] = lambda _: {}
     """The versions of static tables that a batch reads."""
 
-    @cached_property
-    def _gathering(self) -> Gathering:
-        return Gathering(self.spark, self.results, self.calls, self.checkpoint.overflow.clear)
+    def before(self, batch_id: int, entry: Entry | None) -> list[int | None]:
+        """What tasks must know of the batches before: as in `BatchContext`. `entry`: of the batch before."""
+        return [entry.watermark_us if entry else None, Entry.next_arrival(entry, batch_id)]
 
-    def _send_context(self, batch_id: int, before: Entry | None) -> None:
-        """Send the batch's timestamp and the watermark for late rows to the tasks, before any of them starts."""
-        context = BatchContext(
-            batch_id,
-            clock_us=self.checkpoint.log.timestamp_us(batch_id),
-            watermark_us=before.watermark_us if before else None,
-            first_arrival=Entry.next_arrival(before, batch_id),
-        )
-        self.spark.sparkContext.setLocalProperty(PROPERTY, context.as_property())
-
-    def run(self, packed: DataFrame, batch_id: int, *, resumed: bool, final: bool = False) -> None:
-        """Process one batch of the merge stage's output.
-
-        `resumed`: this is the first batch after a restart. An attempt that was never committed may have written rows
-        under its id, so sinks that keep one copy get the batch even if it has no rows. `final`: the batch of a graceful
-        end.
-        """
-        self.lock.check()
-        started, before = time.monotonic(), self.checkpoint.ledger.read(batch_id - 1)
-        if not final:
-            self._send_context(batch_id, before)
-        gathered = self._gathering.gather(packed)
-        job = time.monotonic() - started
-        try:
-            entry, split = self._account(batch_id, before, gathered, final=final)
-            self._write(gathered, entry, resumed=resumed)
-            self._write_side_rows(gathered, entry, split, resumed=resumed)
-        finally:
-            gathered.release()
-        took = time.monotonic() - started
-        spent = entry.spent | {"job": round(job, 6), "sink": round(took - job, 6)}
-        entry = replace(
-            entry, seconds=round(took, 3), spent=spent, outbox=self.side.handed_over(batch_id),
-            result_outbox=self.output.handed_over(batch_id), undelivered_results=self.output.undelivered(),
-        )  # fmt: skip
-        self.checkpoint.ledger.write(entry)
-        self.watch(entry)
-
-    def _account(
+    def account(
         self, batch_id: int, before: Entry | None, gathered: Gathered, *, final: bool
     ) -> tuple[Entry, ReinjectionSplit]:
         """Add up the reports of all stages and shards; InternalError if rows do not add up."""
@@ -135,6 +89,18 @@ class BatchRunner:
             **reports.measures(before),
         )
         return entry.summed(before), split
+
+    def deliver(self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, resumed: bool) -> Entry:
+        """Write results to their sinks, and side rows to the outbox. Returns the entry with what the outbox has.
+
+        `resumed`: as of `JobRunner.run`.
+        """
+        self._write(gathered, entry, resumed=resumed)
+        self._write_side_rows(gathered, entry, split, resumed=resumed)
+        return replace(
+            entry, outbox=self.side.handed_over(entry.batch_id), result_outbox=self.output.handed_over(entry.batch_id),
+            undelivered_results=self.output.undelivered(),
+        )  # fmt: skip
 
     def _write(self, gathered: Gathered, entry: Entry, *, resumed: bool) -> None:
         takers = self.output.takers(entry.results, resumed=resumed)

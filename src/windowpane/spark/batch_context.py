@@ -21,14 +21,16 @@ class BatchContext:
     batch: int
     clock_us: int
     """The timestamp of the micro-batch."""
-    watermark_us: int | None
-    """The watermark before the micro-batch."""
-    first_arrival: int
-    """The arrival number of its first row."""
+    before: dict[str, list[int | None]]
+    """Of each transform, by tag: the watermark before the micro-batch, and the arrival number of its first row."""
 
-    @property
-    def numbers(self) -> Numbers:
-        return Numbers.onwards(self.first_arrival)
+    def watermark_us(self, tag: str) -> int | None:
+        """The watermark of a transform before the micro-batch."""
+        return self.before[tag][0]
+
+    def numbers(self, tag: str) -> Numbers:
+        """The arrival numbers of a transform's rows."""
+        return Numbers.onwards(self.before[tag][1] or 0)
 
     def as_property(self) -> str:
         return json.dumps(encode_record(self))

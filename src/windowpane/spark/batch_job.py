@@ -19,10 +19,12 @@ from windowpane.core.time_range import TimeRange
 from windowpane.plan.build import Plan
 from windowpane.remote.access import Access
 from windowpane.spark.batch_context import PROPERTY, BatchContext
-from windowpane.spark.dataflow import Dataflow, Sources, fold_input
+from windowpane.spark.dataflow import Dataflow, fold_input
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.ending import end_at_once
 from windowpane.spark.fold_stage import OUTSIDE
+from windowpane.spark.job_inputs import JobMember, Sources
+from windowpane.spark.job_stages import ALONE
 from windowpane.spark.merge_stage import REPORT
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.reports import Reports, time_sources
@@ -104,21 +106,24 @@ class BatchJob:
     def run(self) -> Iterator[BatchOutput]:
         """Run the job. Its results exist until the end of the block."""
         dataflow = self._dataflow()
-        prepare_session(self.spark, dataflow.stages.shards)
+        prepare_session(self.spark, dataflow.job.shards)
         context = self.spark.sparkContext
-        context.setLocalProperty(PROPERTY, BatchContext(0, self.clock_us, None, 0).as_property())
+        context.setLocalProperty(PROPERTY, BatchContext(0, self.clock_us, {ALONE: [None, 0]}).as_property())
         packed = dataflow.packed.persist(StorageLevel.DISK_ONLY)
         try:
             reports = DriverCalls(self.spark).collect(packed.where(f"kind = '{REPORT}'"))
-            yield BatchOutput(packed, dataflow.results, Reports.of(payload for _, payload in reports))
+            yield BatchOutput(packed, dataflow.only_results, Reports.of(payload for _, payload in reports))
         finally:
             packed.unpersist()
             context.setLocalProperty(PROPERTY, "")
 
     def _dataflow(self) -> Dataflow:
-        folded = fold_input(
-            self.spark, self.plan, self.sources, shards=None, feedback=True, ticks=False, identified=self.identified,
-            spread=self.spread, overflow=None, access=self.access, rows_in=self.rows_in, results_in=self.results_in,
+        member = JobMember(
+            self.plan, self.sources, identified=self.identified, spread=self.spread, rows_in=self.rows_in,
+            results_in=self.results_in,
         )  # fmt: skip
-        packed = end_at_once(folded.packed, folded.stages, clock_us=self.clock_us, shard_ids=folded.shard_ids)
+        folded = fold_input(
+            self.spark, [member], shards=None, feedback=True, ticks=False, overflow=None, access=self.access
+        )
+        packed = end_at_once(folded.packed, folded.job, clock_us=self.clock_us, shard_ids=folded.shard_ids)
         return replace(folded, packed=packed)

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.spark.entries import spool
-from windowpane.spark.merge_stage import OUTPUT, Shard, addressed, state_name
-from windowpane.spark.stages import MESSAGE, Stages
+from windowpane.spark.job_stages import JobStages
+from windowpane.spark.merge_stage import OUTPUT, JobShard, addressed, state_name
+from windowpane.spark.stages import MESSAGE
 from windowpane.temporary import make_temporary
 
 _ENTRY = "entry"
@@ -32,7 +33,7 @@ _UNESCAPED = "/:@!$&'()*+,;="
 class EndShards:
     """Picklable: `run` ends one shard of a step in a worker, with its state and the messages of the step before."""
 
-    stages: Stages
+    job: JobStages
     step: int
     shard_ids: tuple[int, ...]
     clock_us: int
@@ -46,11 +47,11 @@ class EndShards:
                     entries.add(name, payload)
                 messages += [(origin, bytes(payload)) for origin, payload in _of_kind(batch, MESSAGE, "origin")]
                 yield batch.filter(pc.invert(pc.is_in(batch.column("kind"), pa.array([_ENTRY, MESSAGE]))))
-            shard = Shard(self.stages, entries.map(), self.step)
+            shard = JobShard(self.job, entries.map(), self.step)
             shard.end(self.clock_us, [payload for _, payload in sorted(messages, key=lambda pair: pair[0])])
             yield self._given(shard, shard_id)
 
-    def _given(self, shard: Shard, shard_id: int) -> pa.RecordBatch:
+    def _given(self, shard: JobShard, shard_id: int) -> pa.RecordBatch:
         given = list(addressed(shard, self.shard_ids.index(shard_id), Counter()))
         return pa.RecordBatch.from_pydict(
             {
@@ -70,11 +71,11 @@ def _of_kind(batch: pa.RecordBatch, kind: str, label: str) -> Iterator[tuple[Any
     return zip(chosen.column(label).to_pylist(), payloads, strict=True)
 
 
-def read_state(spark: SparkSession, checkpoint: str, stages: Stages, step: int, batch_id: int) -> DataFrame:
+def read_state(spark: SparkSession, checkpoint: str, job: JobStages, step: int, batch_id: int) -> DataFrame:
     """The state entries of all shards of a step as of a batch: shard, entry, blob."""
     # Spark numbers stateful operators from the last one to the first.
-    reader = spark.read.format("statestore").option("operatorId", stages.last_step - step).option("batchId", batch_id)
-    state = reader.option("stateVarName", state_name(stages, step)).load(_unescaped(checkpoint))
+    reader = spark.read.format("statestore").option("operatorId", job.last_step - step).option("batchId", batch_id)
+    state = reader.option("stateVarName", state_name(job, step)).load(_unescaped(checkpoint))
     return state.selectExpr("key.shard AS shard", "user_map_key.entry AS entry", "user_map_value.blob AS blob")
 
 
@@ -89,27 +90,27 @@ def _unescaped(checkpoint: str) -> str:
 
 
 def end_batch(
-    spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int, *, clock_us: int, shard_ids: Sequence[int]
+    spark: SparkSession, checkpoint: str, job: JobStages, batch_id: int, *, clock_us: int, shard_ids: Sequence[int]
 ) -> DataFrame:
     """What the stages would give if the stream ended after `batch_id`."""
 
     def ended(before: DataFrame | None, step: int) -> DataFrame:
-        state = read_state(spark, checkpoint, stages, step, batch_id).selectExpr(
+        state = read_state(spark, checkpoint, job, step, batch_id).selectExpr(
             "shard", "-1 AS origin", f"'{_ENTRY}' AS kind", "blob AS payload", "entry AS name"
         )
         rows = state if before is None else state.unionAll(before)
-        return _ended(rows, EndShards(stages, step, tuple(shard_ids), clock_us))
+        return _ended(rows, EndShards(job, step, tuple(shard_ids), clock_us))
 
-    whole = reduce(ended, range(1, stages.last_step + 1), None)
+    whole = reduce(ended, range(1, job.last_step + 1), None)
     assert whole is not None
     return whole.drop("name")
 
 
-def end_at_once(folded: DataFrame, stages: Stages, *, clock_us: int, shard_ids: Sequence[int]) -> DataFrame:
+def end_at_once(folded: DataFrame, job: JobStages, *, clock_us: int, shard_ids: Sequence[int]) -> DataFrame:
     """What the stages give of a stream that has these messages of the fold stage and then ends. Nothing is stored."""
     whole = folded.selectExpr("*", "CAST(NULL AS STRING) AS name")
-    for step in range(1, stages.last_step + 1):
-        whole = _ended(whole, EndShards(stages, step, tuple(shard_ids), clock_us))
+    for step in range(1, job.last_step + 1):
+        whole = _ended(whole, EndShards(job, step, tuple(shard_ids), clock_us))
     return whole.drop("name")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +21,12 @@ from windowpane.core.wire import StageMessage
 from windowpane.evaluation.made_rows import MadeRows
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.original_events import with_events
-from windowpane.scan.scan import Scan, Scanned
+from windowpane.scan.scan import Scanned
+from windowpane.scan.shared_scan import SharedScan
 from windowpane.spark.batch_context import BatchContext, task_batch_id, task_context
+from windowpane.spark.job_stages import JobStages
 from windowpane.spark.stages import MESSAGE, SENT, Stages, sent_rows
-from windowpane.spark.timings import FOLD, PACK, SOURCE, timed, timed_items
+from windowpane.spark.timings import FOLD, PACK, SOURCE, in_shares, timed, timed_items
 from windowpane.spark.worker_garbage import freeze_loaded
 
 CLOCK = "_clock"
@@ -39,36 +41,52 @@ OUTSIDE = "outside"
 class FoldStage:
     """Picklable: mapInArrow calls `run` in the workers. `shard_ids` are keys that spread over the partitions."""
 
-    stages: Stages
+    job: JobStages
+    """The transforms that read this input."""
     shard_ids: tuple[int, ...]
-    scan: Scan | None = None
+    scan: SharedScan | None = None
     """Reads the input if that is a list of files, or undecoded records."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        batch = BatchContext.of_task() if self.stages.feedback else None
-        fold = _Fold(self.stages, batch)
-        read = self.scan.read(batches, batch.clock_us) if self.scan and batch else by_place(in_chunks(batches))
-        for chunk in timed_items(read, fold.spent, SOURCE):
-            with timed(fold.spent, FOLD):
-                fold.add(chunk)
-        if fold.clock_us is not None:
-            numbers = batch.numbers if batch else Numbers.of_batch(task_batch_id())
-            yield self._pack(fold, fold.clock_us, task_context().partitionId(), numbers)
+        context = BatchContext.of_task() if self.job.feedback else None
+        folds = {tags: Fold(self.job.members[tags[0]], tags, context) for tags in self._alike(context)}
+        spent: Counter[str] = Counter()
+        for chunks in timed_items(self._read(batches, context), spent, SOURCE):
+            for tags, fold in folds.items():
+                with timed(fold.spent, FOLD):
+                    fold.add(chunks[tags[0]])
+        for fold, share in zip(folds.values(), in_shares(spent, len(folds)), strict=True):
+            fold.spent.update(share)
+        if all(fold.clock_us is not None for fold in folds.values()):
+            task = task_context().partitionId()
+            yield packed_batch(self.shard_ids, task, packed_messages(self.job, folds, task))
         freeze_loaded()
 
-    def _pack(self, fold: _Fold, clock_us: int, task: int, numbers: Numbers) -> pa.RecordBatch:
-        home = task % self.stages.shards
-        with timed(fold.spent, PACK):
-            routed = self.stages.route_portions(fold.portions, 1, home)
-        tallies = fold.tallies() | {f"{SENT}1": sent_rows(routed)}
-        payloads = [
-            StageMessage(
-                portions, clock_us, numbers, counts=fold.counts if shard == home else Accounting(),
-                tallies=tallies if shard == home else {},
-            ).pack()
-            for shard, portions in enumerate(routed)
-        ]  # fmt: skip
-        return packed_batch(self.shard_ids, task, payloads)
+    def _alike(self, context: BatchContext | None) -> list[tuple[str, ...]]:
+        """The tags of the transforms, together if they make the same messages of the same rows."""
+        found: list[tuple[tuple[object, ...], list[str]]] = []
+        for tag, stages in self.job.members.items():
+            scan, before = self.scan.scans[tag] if self.scan else None, context.before[tag] if context else None
+            key = (scan, before, *stages.fold_identity())
+            alike = next((tags for known, tags in found if known == key), None)
+            if alike is None:
+                found.append((key, [tag]))
+            else:
+                alike.append(tag)
+        return [tuple(tags) for _, tags in found]
+
+    def _read(self, batches: Iterator[pa.RecordBatch], context: BatchContext | None) -> Iterator[Mapping[str, Scanned]]:
+        """The rows of each transform, by tag."""
+        if self.scan and context:
+            return self.scan.read(batches, context.clock_us)
+        return (dict.fromkeys(self.job.members, chunk) for chunk in by_place(in_chunks(batches)))
+
+
+def packed_messages(job: JobStages, folds: Mapping[tuple[str, ...], Fold], task: int) -> list[bytes]:
+    """What a task sends to each shard. `folds`: by the tags of their transforms."""
+    packed = {tags: fold.packed(task) for tags, fold in folds.items()}
+    sent = {tag: payloads for tags, payloads in packed.items() for tag in tags}
+    return [job.pack({tag: payloads[shard] for tag, payloads in sent.items()}) for shard in range(job.shards)]
 
 
 def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes]) -> pa.RecordBatch:
@@ -82,11 +100,11 @@ def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes])
     return pa.RecordBatch.from_arrays(columns, ["shard", "origin", "kind", "payload"])
 
 
-class _Fold:
-    """One task's rows through the fold operators."""
+class Fold:
+    """One task's rows through the fold operators of a transform, or of several that are alike."""
 
-    def __init__(self, stages: Stages, context: BatchContext | None) -> None:
-        self._stages, self._context = stages, context
+    def __init__(self, stages: Stages, tags: tuple[str, ...], context: BatchContext | None) -> None:
+        self._stages, self._tag, self._context, self._shared_by = stages, tags[0], context, len(tags)
         self._graph = stages.fold()
         self.clock_us: int | None = None
         self.portions: list[Portion] = []
@@ -129,8 +147,25 @@ class _Fold:
     def _begin(self, batch: pa.RecordBatch) -> None:
         self.clock_us = self._context.clock_us if self._context else int(batch.column(CLOCK)[0].as_py())
         self.portions[-1].frames += self._given(Clock(self.clock_us))
-        if self._context and self._context.watermark_us is not None:
-            self.portions[-1].frames += self._given(Watermark(self._context.watermark_us))
+        watermark_us = self._context.watermark_us(self._tag) if self._context else None
+        if watermark_us is not None:
+            self.portions[-1].frames += self._given(Watermark(watermark_us))
+
+    def packed(self, task: int) -> list[bytes]:
+        """A message for each shard, once all rows are folded."""
+        assert self.clock_us is not None, "nothing was added"
+        numbers = self._context.numbers(self._tag) if self._context else Numbers.of_batch(task_batch_id())
+        home = task % self._stages.shards
+        with timed(self.spent, PACK):
+            routed = self._stages.route_portions(self.portions, 1, home)
+        tallies = self.tallies() | {f"{SENT}1": sent_rows(routed)}
+        return [
+            StageMessage(
+                portions, self.clock_us, numbers, counts=self.counts if shard == home else Accounting(),
+                tallies=tallies if shard == home else {},
+            ).pack()
+            for shard, portions in enumerate(routed)
+        ]  # fmt: skip
 
     def _given(self, frame: Frame) -> list[Given]:
         (entry,) = self._graph.entries
@@ -147,7 +182,7 @@ class _Fold:
         times = {f"{TIMES}{source}": count for source, count in self._sources.items()}
         rows = sum(portion.rows for portion in self.portions)
         counts = {FUTURE: future, REINJECTED: self._reinjected, NUMBERED: rows, OUTSIDE: self._outside}
-        return counts | times | dict(self.spent)
+        return counts | times | in_shares(self.spent, self._shared_by)[-1]
 
 
 def _lacks_time(batch: pa.RecordBatch) -> pa.Array:

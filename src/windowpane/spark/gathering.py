@@ -6,7 +6,7 @@ the shards, in the one job that the batch needs anyway. Large ones stay in files
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from windowpane.core.blob import Blob
 from windowpane.core.frames import Emissions, SideRows
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.driver_calls import DriverCalls
+from windowpane.spark.job_stages import untagged
 from windowpane.spark.merge_stage import REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
@@ -24,7 +25,7 @@ from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
 
 @dataclass(frozen=True)
 class Gathered:
-    """A micro-batch's output: payloads in this process, and places of payloads in files."""
+    """What a transform gave in a micro-batch: payloads in this process, and places of payloads in files."""
 
     spark: SparkSession
     frame: ResultFrame
@@ -33,7 +34,6 @@ class Gathered:
     side_rows: Sequence[bytes]
     large_results: Sequence[Part]
     large_side_rows: Sequence[Part]
-    remove_files: Callable[[], None]
 
     def emissions(self) -> DataFrame:
         """Results of the operators, as `ResultFrame` takes them."""
@@ -60,10 +60,9 @@ class Gathered:
         for payloads in (self.side_rows, large):
             yield from (frame.batch for frame in _frames(payloads) if isinstance(frame, SideRows))
 
-    def release(self) -> None:
-        """Remove the files. It is not used afterwards."""
-        if self.large_results or self.large_side_rows:
-            self.remove_files()
+    @property
+    def has_files(self) -> bool:
+        return bool(self.large_results or self.large_side_rows)
 
 
 def _frames(payloads: Iterable[Blob]) -> Iterator[object]:
@@ -71,24 +70,24 @@ def _frames(payloads: Iterable[Blob]) -> Iterator[object]:
 
 
 class Gathering:
-    """Runs the job of each micro-batch."""
+    """Runs the Spark job of each micro-batch. `frames`: of each transform, by tag."""
 
-    def __init__(
-        self, spark: SparkSession, frame: ResultFrame, calls: DriverCalls, remove_files: Callable[[], None]
-    ) -> None:
-        self._spark, self._frame, self._calls, self._remove_files = spark, frame, calls, remove_files
+    def __init__(self, spark: SparkSession, frames: Mapping[str, ResultFrame], calls: DriverCalls) -> None:
+        self._spark, self._frames, self._calls = spark, frames, calls
 
-    def gather(self, packed: DataFrame) -> Gathered:
-        """The output of a micro-batch; after this its state is committed."""
-        rows = self._calls.collect(packed)
+    def gather(self, packed: DataFrame) -> dict[str, Gathered]:
+        """What each transform gave in a micro-batch, by tag; after this its state is committed."""
+        rows: dict[str, list[tuple[str, bytes]]] = {tag: [] for tag in self._frames}
+        for marked, payload in self._calls.collect(packed):
+            kind, tag = untagged(marked)
+            rows[tag].append((kind, payload))
+        return {tag: self._gathered(self._frames[tag], given) for tag, given in rows.items()}
 
+    def _gathered(self, frame: ResultFrame, rows: Sequence[tuple[str, bytes]]) -> Gathered:
         def small(kind: str) -> list[bytes]:
             return [payload for its, payload in rows if its == kind]
 
         def large(kind: str) -> list[Part]:
             return [part for payload in small(OVERFLOW) for its, part in parts_in(payload) if its == kind]
 
-        return Gathered(
-            self._spark, self._frame, small(REPORT), small(RESULTS), small(SIDE), large(RESULTS), large(SIDE),
-            self._remove_files,
-        )  # fmt: skip
+        return Gathered(self._spark, frame, small(REPORT), small(RESULTS), small(SIDE), large(RESULTS), large(SIDE))

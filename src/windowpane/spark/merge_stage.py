@@ -17,17 +17,19 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from windowpane.core.accounting import Accounting
+from windowpane.core.blob import Blob
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, SideRows, Watermark
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import StageMessage, data_rows, pack_frames
 from windowpane.spark.entries import StoredEntries
+from windowpane.spark.job_stages import JobStages, entries_of, tagged
 from windowpane.spark.overflow import Outlet, in_payloads
 from windowpane.spark.piece_cache import worker_cache
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import MESSAGE, PACKED, RECEIVED, SENT, Stages, sent_rows
-from windowpane.spark.timings import MERGE, PACK, STATE_CALLS, timed
+from windowpane.spark.timings import MERGE, PACK, STATE_CALLS, in_shares, timed
 from windowpane.spark.worker_garbage import freeze_loaded
 
 if TYPE_CHECKING:
@@ -40,21 +42,21 @@ STATE_VALUE = StructType([StructField("blob", BinaryType())])
 """As types, not as text: each task would ask the JVM to parse a text, twice."""
 
 
-def state_name(stages: Stages, step: int) -> str:
+def state_name(job: JobStages, step: int) -> str:
     """The name of a step's state variable. That of the last one is what it was when there was only one."""
-    return "operators" if step == stages.last_step else f"operators_{step}"
+    return "operators" if step == job.last_step else f"operators_{step}"
 
 
 class MergeStage(StatefulProcessor):
     """State: a map of Arrow blobs per shard, named by operator and entry. `shard_ids`: as of FoldStage."""
 
-    def __init__(self, stages: Stages, step: int, shard_ids: Sequence[int], cache_bytes: int) -> None:
+    def __init__(self, job: JobStages, step: int, shard_ids: Sequence[int], cache_bytes: int) -> None:
         """`cache_bytes`: how much of the state each executor caches on its disk."""
-        self._stages, self._step, self._shard_ids = stages, step, tuple(shard_ids)
+        self._job, self._step, self._shard_ids = job, step, tuple(shard_ids)
         self._cache_bytes = cache_bytes
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getMapState(state_name(self._stages, self._step), STATE_KEY, STATE_VALUE)
+        self._state = handle.getMapState(state_name(self._job, self._step), STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         messages = []
@@ -69,7 +71,7 @@ class MergeStage(StatefulProcessor):
             stored = StoredEntries(self._state, spent, worker_cache(self._cache_bytes))
             entries = EntryMap(stored, stored.size_of)
         with timed(spent, MERGE):
-            shard = Shard(self._stages, entries, self._step)
+            shard = JobShard(self._job, entries, self._step)
             shard.take([payload for _, payload in messages])
         with timed(spent, STATE_CALLS):
             stored.write(entries.changes)
@@ -78,7 +80,7 @@ class MergeStage(StatefulProcessor):
         freeze_loaded()
 
 
-def addressed(shard: Shard, number: int, spent: Counter[str]) -> Iterator[tuple[int, str, bytes]]:
+def addressed(shard: JobShard, number: int, spent: Counter[str]) -> Iterator[tuple[int, str, bytes]]:
     """What shard `number` gives, with the shard of the next step that each payload goes to or through."""
     with timed(spent, PACK):
         messages = shard.messages(number)
@@ -88,8 +90,58 @@ def addressed(shard: Shard, number: int, spent: Counter[str]) -> Iterator[tuple[
         yield number, kind, payload
 
 
+class JobShard:
+    """One shard of a step for one micro-batch: the operators of all transforms, over one state."""
+
+    def __init__(self, job: JobStages, entries: EntryMap, step: int) -> None:
+        self._job, self._entries, self._step = job, entries, step
+        self._shards: dict[str, Shard] = {}
+        """Of the transforms that were given something."""
+
+    def take(self, payloads: Iterable[Blob]) -> None:
+        """Process the messages of the stage before."""
+        for tag, received in self._received(payloads).items():
+            if received or not tag:
+                self._opened(tag).take(received)
+
+    def end(self, clock_us: int, payloads: Iterable[Blob] = ()) -> None:
+        """Graceful end of all transforms. `payloads`: what the stage before has given at its end."""
+        for tag, received in self._received(payloads).items():
+            self._opened(tag).end(clock_us, received)
+
+    def messages(self, number: int) -> list[bytes]:
+        """What this shard, number `number`, sends to each shard of the next step."""
+        given = {tag: shard.messages(number) for tag, shard in self._shards.items()}
+        sent = {tag: payloads for tag, payloads in given.items() if payloads}
+        numbers = range(self._job.shards) if sent else ()
+        return [self._job.pack({tag: payloads[to] for tag, payloads in sent.items()}) for to in numbers]
+
+    def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
+        """Reports, results and side rows, after `messages`. `spent`: more tallies, of which each has an equal share."""
+        shares = iter(in_shares(spent, len(self._shards)))
+        return [
+            (tagged(kind, tag), payload)
+            for tag, shard in self._shards.items()
+            for kind, payload in shard.outputs(next(shares))
+        ]
+
+    def _received(self, payloads: Iterable[Blob]) -> dict[str, list[Blob]]:
+        received: dict[str, list[Blob]] = {tag: [] for tag in self._job.at(self._step)}
+        for payload in payloads:
+            for tag, part in self._job.unpack(payload).items():
+                received[tag].append(part)
+        return received
+
+    def _opened(self, tag: str) -> Shard:
+        self._shards[tag] = self._shard(self._job.members[tag], entries_of(self._entries, tag))
+        return self._shards[tag]
+
+    def _shard(self, stages: Stages, entries: EntryMap) -> Shard:
+        return Shard(stages, entries, self._step)
+
+
 class Shard:
-    """The operators of one shard of a step for one micro-batch, with the state of the previous one."""
+    """The operators of one transform in one shard of a step for one micro-batch, with the state of the previous one."""
 
     def __init__(self, stages: Stages, entries: EntryMap, step: int = 1) -> None:
         self._stages, self._step, self._graph = stages, step, stages.graph(step)
@@ -103,16 +155,11 @@ class Shard:
         """By stage."""
         self._clock_us, self._tallies = 0, Counter[str]()
 
-    def run(self, payloads: Iterable[bytes]) -> list[tuple[str, bytes]]:
-        """One micro-batch: `take`, then `outputs`."""
-        self.take(payloads)
-        return self.outputs()
-
-    def take(self, payloads: Iterable[bytes]) -> None:
+    def take(self, payloads: Iterable[Blob]) -> None:
         """Process the messages of the stage before."""
         self._finish(self._received(payloads), BatchEnd())
 
-    def end(self, clock_us: int, payloads: Iterable[bytes] = ()) -> None:
+    def end(self, clock_us: int, payloads: Iterable[Blob] = ()) -> None:
         """Graceful end: everything open is emitted. `payloads`: what the stage before has given at its end."""
         received = self._received(payloads)
         self._clock_us = clock_us
@@ -143,7 +190,7 @@ class Shard:
             for held in node.operator.holdings()
         ]
 
-    def _received(self, payloads: Iterable[bytes]) -> list[Given]:
+    def _received(self, payloads: Iterable[Blob]) -> list[Given]:
         """The frames of all messages, in order and with their final numbers."""
         sent, numbers = list[Portion](), Numbers.onwards(0)
         for each in map(StageMessage.unpack, payloads):

@@ -21,10 +21,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from windowpane.errors import InternalError
 from windowpane.spark.ending import read_state
 from windowpane.spark.entries import ROOT, is_header, pack_root
+from windowpane.spark.job_stages import JobStages
 from windowpane.spark.merge_stage import OUTPUT, STATE_KEY, STATE_VALUE, state_name
 from windowpane.spark.session import shard_ids
 from windowpane.spark.shard_state import EntryFiles, make_shard
-from windowpane.spark.stages import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -93,18 +93,18 @@ class MakeShards:
     """Picklable: `run` makes the files of new shards, in a worker. They are numbered through all steps."""
 
     files: StateFiles
-    stages: Stages
+    job: JobStages
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                step, shard = divmod(number, self.stages.shards)
+                step, shard = divmod(number, self.job.shards)
                 yield pa.RecordBatch.from_pylist([asdict(self.made(step + 1, shard))], _SIZES)
 
     def made(self, step: int, shard: int) -> ShardSize:
         stored = [EntryFiles(self.files.shard("old", step, each)) for each in self.files.old_shards(step)]
         entries = EntryFiles(self.files.shard("new", step, shard))
-        tally = make_shard(self.stages, step, shard, stored, entries)
+        tally = make_shard(self.job, step, shard, stored, entries)
         return ShardSize(step, shard, len(entries.sizes), entries.size(), tally.seen, tally.taken)
 
 
@@ -119,11 +119,11 @@ _SIZES = pa.schema(
 class StoreShards(StatefulProcessor):
     """Writes the files of new shards into Spark's state. Its rows have a shard, and go on to the next step."""
 
-    def __init__(self, files: StateFiles, stages: Stages, step: int, ids: tuple[int, ...]) -> None:
-        self._files, self._stages, self._step, self._ids = files, stages, step, ids
+    def __init__(self, files: StateFiles, job: JobStages, step: int, ids: tuple[int, ...]) -> None:
+        self._files, self._job, self._step, self._ids = files, job, step, ids
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getMapState(state_name(self._stages, self._step), STATE_KEY, STATE_VALUE)
+        self._state = handle.getMapState(state_name(self._job, self._step), STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         entries = EntryFiles(self._files.shard("new", self._step, self._ids.index(key[0])))
@@ -138,16 +138,16 @@ class StoreShards(StatefulProcessor):
 
 
 def divide_state(
-    spark: SparkSession, checkpoint: str, stages: Stages, batch_id: int, files: StateFiles
+    spark: SparkSession, checkpoint: str, job: JobStages, batch_id: int, files: StateFiles
 ) -> list[ShardSize]:
     """Make the files of all shards of `stages` from the state after a batch; InternalError if a row were lost."""
-    steps = range(1, stages.last_step + 1)
+    steps = range(1, job.last_step + 1)
     with _setting(spark, _ARROW_BYTES, str(64 << 20)):
         for step in steps:
-            state = read_state(spark, checkpoint, stages, step, batch_id)
+            state = read_state(spark, checkpoint, job, step, batch_id)
             state.mapInArrow(WriteEntries(files, step).run, "shard int").collect()
-    count = stages.last_step * stages.shards
-    made = spark.range(0, count, 1, count).mapInArrow(MakeShards(files, stages).run, _MADE).collect()
+    count = job.last_step * job.shards
+    made = spark.range(0, count, 1, count).mapInArrow(MakeShards(files, job).run, _MADE).collect()
     sizes = [ShardSize(**row.asDict()) for row in sorted(made)]
     for step in steps:
         _check_whole([each for each in sizes if each.step == step])
@@ -161,16 +161,16 @@ def _check_whole(shards: list[ShardSize]) -> None:
         raise InternalError("RESCALE", f"the state has {sorted(seen)} rows, and {taken} would be taken over")
 
 
-def store_state(spark: SparkSession, checkpoint: str, stages: Stages, files: StateFiles) -> None:
+def store_state(spark: SparkSession, checkpoint: str, job: JobStages, files: StateFiles) -> None:
     """Write the files of all shards into the state of a new checkpoint, as its first batch."""
-    ids = shard_ids(spark, stages.shards)
+    ids = shard_ids(spark, job.shards)
     rows = Path(files.folder, "rows")
     rows.mkdir()
     (rows / "shards.json").write_text("".join(json.dumps({"shard": each}) + "\n" for each in ids))
     listed = spark.readStream.schema("shard int").json(str(rows))
     packed = listed.selectExpr("shard", "0 AS origin", "'' AS kind", "CAST('' AS BINARY) AS payload")
-    for step in range(1, stages.last_step + 1):
-        stage = StoreShards(files, stages, step, ids)
+    for step in range(1, job.last_step + 1):
+        stage = StoreShards(files, job, step, ids)
         packed = packed.groupBy("shard").transformWithState(stage, OUTPUT, "Append", "None")
     # Only a snapshot can be read without the versions before.
     with _setting(spark, _CHANGELOG, "false"):

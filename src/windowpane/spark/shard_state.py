@@ -13,7 +13,7 @@ from windowpane.core.operators.taking_over import take_over
 from windowpane.core.rescaling import Owned, Tally
 from windowpane.core.state import EntryMap
 from windowpane.spark.entries import ROOT, unpack_root
-from windowpane.spark.stages import Stages
+from windowpane.spark.job_stages import JobStages, entries_of
 
 
 class EntryFiles(EntryMap):
@@ -43,8 +43,8 @@ class EntryFiles(EntryMap):
         if self.sizes.pop(name, None) is not None:
             self._path(name).unlink()
 
-    def size(self) -> int:
-        return sum(self.sizes.values())
+    def size_of(self, name: str) -> int:
+        return self.sizes[name]
 
     def write_stored(self, name: str, data: bytes) -> None:
         """Write what Spark's map state has under a name."""
@@ -58,11 +58,16 @@ class EntryFiles(EntryMap):
         return self._folder / quote(name, safe="")
 
 
-def make_shard(stages: Stages, step: int, number: int, stored: Sequence[EntryMap], entries: EntryMap) -> Tally:
+def make_shard(job: JobStages, step: int, number: int, stored: Sequence[EntryMap], entries: EntryMap) -> Tally:
     """Put into `entries` the state of shard `number` of a step. `stored`: the entries of all shards of that step.
 
-    `stages` are those of the new number of shards.
+    `job` is that of the new number of shards.
     """
-    owned = Owned(number, stages.shards, aliases=dict(stages.aliases))
-    take_over(stages.graph(step), [(stages.graph(step), each) for each in stored], owned, entries)
-    return owned.tally
+    whole = Tally()
+    for tag, stages in job.at(step).items():
+        owned = Owned(number, stages.shards, aliases=dict(stages.aliases))
+        before = [(stages.graph(step), entries_of(each, tag)) for each in stored]
+        take_over(stages.graph(step), before, owned, entries_of(entries, tag))
+        whole.seen += owned.tally.seen
+        whole.taken += owned.tally.taken
+    return whole

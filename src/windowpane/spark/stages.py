@@ -62,6 +62,13 @@ class Stages:
     results_in: TimeRange = ALWAYS
     """Results outside leave no stage. Only a backfill has bounds."""
 
+    def fold_identity(self) -> tuple[object, ...]:
+        """All that determines what the fold stage makes of rows. Stages with equal ones send equal messages."""
+        return (
+            self.templates[0], self.routes[:2], self.aliases, self.stream, self.shards, self.time_source,
+            self.clock_fallback, self.ordered, self.rows_in,
+        )  # fmt: skip
+
     def fold(self) -> Graph:
         """Operators before the first shuffle; they hold no state between micro-batches."""
         return self.graph(0)

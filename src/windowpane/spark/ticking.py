@@ -15,6 +15,7 @@ import pyarrow as pa
 from windowpane.core.wire import StageMessage
 from windowpane.spark.batch_context import BatchContext
 from windowpane.spark.fold_stage import CLOCK, packed_batch
+from windowpane.spark.job_stages import JobStages
 from windowpane.spark.stages import PACKED
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def ticking(spark: SparkSession, stage: TickStage, now: str) -> DataFrame:
 class TickStage:
     """Picklable: mapInArrow calls `run` in a worker. Sends the time to all shards, and nothing else."""
 
+    job: JobStages
     shard_ids: tuple[int, ...]
-    feedback: bool
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock_us = None
@@ -46,6 +47,6 @@ class TickStage:
             if batch.num_rows:
                 clock_us = int(batch.column(CLOCK)[0].as_py())
         if clock_us is not None:
-            said_us = BatchContext.of_task().clock_us if self.feedback else clock_us
-            payload = StageMessage([], said_us).pack()
+            said_us = BatchContext.of_task().clock_us if self.job.feedback else clock_us
+            payload = self.job.pack(dict.fromkeys(self.job.members, StageMessage([], said_us).pack()))
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

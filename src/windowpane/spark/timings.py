@@ -38,6 +38,13 @@ def timed_items(items: Iterator[Item], spent: Counter[str], name: str) -> Iterat
         yield item
 
 
+def in_shares(spent: Mapping[str, int], count: int) -> list[dict[str, int]]:
+    """The same time in `count` equal parts, for transforms that share work."""
+    return [
+        {name: us // count + (us % count if not each else 0) for name, us in spent.items()} for each in range(count)
+    ]
+
+
 def seconds(tallies: Mapping[str, int]) -> dict[str, float]:
     """Time by name, over all tasks."""
     return {

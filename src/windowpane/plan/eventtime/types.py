@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -92,6 +92,12 @@ class EventtimeTypes:
         return sorted(self._parsers)
 
 
+@cache
+def _unix_parser(unit_us: int) -> Callable[[pa.Array], ParsedTimes]:
+    """One for all plans: transforms whose times are computed alike compute them once."""
+    return partial(parse_unix, unit_us=unit_us)
+
+
 def _unix_sql(unit_us: int) -> Callable[[str, str | None], str]:
     def sql(column: str, column_type: str | None) -> str:
         if (column_type or "").upper() in _INTEGERS:
@@ -102,7 +108,7 @@ def _unix_sql(unit_us: int) -> Callable[[str, str | None], str]:
 
 
 def _unix(unit_us: int) -> EventtimeParser:
-    return EventtimeParser(_unix_sql(unit_us), partial(parse_unix, unit_us=unit_us), (*_NUMBERS, "STRING"))
+    return EventtimeParser(_unix_sql(unit_us), _unix_parser(unit_us), (*_NUMBERS, "STRING"))
 
 
 def _iso_sql(column: str, column_type: str | None) -> str:

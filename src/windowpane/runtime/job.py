@@ -1,11 +1,11 @@
-"""One transform's streaming query: started, restarted if a batch must be read differently, and stopped."""
+"""A job's streaming query: started, restarted if a batch must be read differently, and stopped."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from windowpane.runtime.refreshing import StaticTables
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.foreach_batch import foreach_batch
+from windowpane.spark.job_batch import JobRunner
 from windowpane.spark.session import prepare_session
 
 AVAILABLE_NOW = Trigger("available_now")
@@ -36,14 +37,30 @@ _ONE_AT_A_TIME = threading.Lock()
 """A query starts with the settings that it finds in the session, and they differ between queries."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True)
 class RunningTransform:
-    """Its query ends before a batch that must be read differently; a thread, or whoever waits, starts the next one."""
+    """A transform of a running job."""
 
     plan: Plan
     checkpoint: Checkpoint
-    build: Callable[[Reading], Dataflow]
     runner: BatchRunner
+    job: RunningJob = field(repr=False)
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's query, which may run other transforms too."""
+        return self.job.query
+
+
+@dataclass(kw_only=True)
+class RunningJob:
+    """Its query ends before a batch that must be read differently; a thread, or whoever waits, starts the next one."""
+
+    plans: Sequence[Plan]
+    checkpoint: Checkpoint
+    """Of any of the transforms: the parts that they share are used."""
+    build: Callable[[Reading], Dataflow]
+    runner: JobRunner
     index: BatchIndex
     tables: StaticTables
     find_unreadable: Callable[[int], dict[str, str]]
@@ -80,6 +97,17 @@ class RunningTransform:
     """A query has ended, or is about to, and the next one has not started."""
 
     @property
+    def name(self) -> str:
+        """For messages."""
+        return "`, `".join(plan.transform for plan in self.plans)
+
+    @property
+    def transforms(self) -> list[RunningTransform]:
+        """In the order of the job."""
+        found = zip(self.plans, self.runner.transforms.values(), strict=True)
+        return [RunningTransform(plan, runner.checkpoint, runner, self) for plan, runner in found]
+
+    @property
     def active(self) -> bool:
         """Whether the query runs, or will in a moment. May be called from within a micro-batch."""
         return self._between or bool(self.query.isActive)
@@ -91,7 +119,7 @@ class RunningTransform:
             if self._reading != self._built or self._refreshed:
                 self.dataflow, self._built = self.build(self._reading), self._reading
                 self._refreshed = False
-            prepare_session(self.runner.spark, self.dataflow.stages.shards, self.checkpoint.spark)
+            prepare_session(self.runner.spark, self.dataflow.job.shards, self.checkpoint.spark)
             last = self.checkpoint.log.last_committed()
             skips = any(reason != GONE for reason in self.checkpoint.unreadable.of(last + 1).values())
             self._alone = last + 1 if skips or self._reading != EXACTLY else None
@@ -106,7 +134,7 @@ class RunningTransform:
             self._between = False
 
     def _writer(self, trigger: Trigger) -> DataStreamWriter:
-        name = self.checkpoint.address  # two pipelines of one session may both have a transform of this name
+        name = self.checkpoint.job_address  # two pipelines of one session may both have a transform of this name
         writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
         writer = foreach_batch(writer.option("checkpointLocation", self.checkpoint.spark), self._run_batch)
         if self._alone is not None:
@@ -191,8 +219,10 @@ class RunningTransform:
 
         Raises the reason if the query has failed, or if results can never be delivered.
         """
-        self.runner.output.check()
-        return self.ended(seconds) and self.runner.output.caught_up(seconds)
+        outputs = [each.output for each in self.runner.transforms.values()]
+        for output in outputs:
+            output.check()
+        return self.ended(seconds) and all(output.caught_up(seconds) for output in outputs)
 
     def _has_ended(self, failed: Exception | None) -> bool:
         """Whether the last query, which has ended, is to stay so. Else it is restarted, or the reason is raised."""
@@ -203,7 +233,7 @@ class RunningTransform:
             self.runner.lock.check()  # what fails because another process has taken over has that reason
             reason = self._raised or failed
             assert reason is not None
-            raise spark_failure(reason, self.plan.transform, self.log) from failed
+            raise spark_failure(reason, self.name, self.log) from failed
         return False
 
     def _continues(self, failed: Exception | None = None) -> bool:
