@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
@@ -12,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from windowpane.checkpoint.evolution import change_to, cut_us, first_version
-from windowpane.checkpoint.transform import Checkpoint
+from windowpane.checkpoint.jobs import JobRecord, recorded_jobs
+from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.cli.figures import instant, output_width
 from windowpane.config import find_pipeline, load_pipeline
 from windowpane.plan.build import Plan
@@ -49,14 +51,21 @@ def diff(path: Path | None, transform: str | None, *, as_json: bool) -> str:
     config = load_pipeline(path or find_pipeline())
     plans = plan_pipeline(config, transform)
     store = pipeline_store(config)
-    found = {plan.transform: _found(plan, Checkpoint(store.below(plan.transform))) for plan in plans}
+    jobs = recorded_jobs(store)
+    found = {plan.transform: _found(plan, transform_checkpoint(store, plan.transform, jobs)) for plan in plans}
     if transform is None:
         left = [name for name in store.names() if name not in found and Checkpoint(store.below(name)).plan.exists()]
-        found |= {name: _Found(Change("removed")) for name in left}
+        found |= {name: _Found(_removed(name, jobs)) for name in left}
     if as_json:
         return json.dumps({name: each.as_dict() for name, each in found.items()}, indent=2)
     rows = [[name, "yes, --evolve" if each.consent else "", each.words()] for name, each in found.items()]
     return _table(["transform", "consent", "what happens"], rows)
+
+
+def _removed(transform: str, jobs: Mapping[str, JobRecord]) -> Change:
+    """What becomes of a transform that the pipeline no longer has."""
+    job = next((name for name, record in jobs.items() if transform in record.transforms), None)
+    return Change("removed") if job is None else Change("refused", reason=f"the job `{job}` does not run without it")
 
 
 def _found(plan: Plan, checkpoint: Checkpoint) -> _Found:
