@@ -229,6 +229,14 @@ def test_state_that_lacks_a_file_gives_no_savepoint() -> None:
         assert store.below("savepoints").names() == []
 
 
+def test_a_file_that_is_listed_and_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _made(1)
+    monkeypatch.setattr(MemoryStore, "adopt", lambda *_given: False)
+    with pytest.raises(StateError, match="memory:/hot/spark/metadata: it is listed") as refused:
+        take_savepoint(store, "x")
+    assert refused.value.code == "STATE"
+
+
 def test_files_of_attempts_with_ids_of_their_own_are_all_kept() -> None:
     store = _made(2)
     state = store.below("hot/spark/state/0/0")

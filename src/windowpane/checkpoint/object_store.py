@@ -99,12 +99,8 @@ class ObjectStore(RemoteStore[Access]):
         top = f"{self._key(name)}/".lstrip("/")
         with self._reading(name):
             listed = [each for chunk in self._api.list(self._client, top) for each in chunk]
-        # Names that end with a slash are Spark's, and stand for folders.
-        return {
-            inside: int(each["size"])
-            for each in listed
-            if (inside := each["path"].removeprefix(top)) and not inside.endswith(("/", _FOLDER))
-        }
+            found = {each["path"].removeprefix(top): int(each["size"]) for each in listed}
+            return {each: size for each, size in found.items() if self._is_content(f"{name}/{each}".lstrip("/"), size)}
 
     def delete(self, name: str, *, durable: bool = True) -> None:
         with self._changing(name), contextlib.suppress(FileNotFoundError):
@@ -143,6 +139,10 @@ class ObjectStore(RemoteStore[Access]):
         except FileNotFoundError:
             return False
         return True
+
+    def _is_content(self, name: str, size: int) -> bool:
+        """Whether a listed object is there: empty ones of Spark that stand for folders are listed by other names."""
+        return not name.endswith(_FOLDER) and (size > 0 or self._is_object(name))
 
     def _is_folder(self, name: str) -> bool:
         found = self._api.list_with_delimiter(self._client, self._key(name))

@@ -23,7 +23,7 @@ from windowpane.checkpoint.overflow_folder import NAME as OVERFLOW
 from windowpane.checkpoint.records import encoded, read_object
 from windowpane.checkpoint.savepoints import Moment, Savepoint, Savepoints, digest_of, folder_for
 from windowpane.checkpoint.spark_files import SparkFiles
-from windowpane.checkpoint.store import Store, corrupt
+from windowpane.checkpoint.store import Store, corrupt, unreadable
 from windowpane.errors import StateError
 
 Standstill = Callable[[str], AbstractContextManager[object]]
@@ -98,9 +98,9 @@ def _copied(store: Store, target: Store, job: JobFolder) -> tuple[Moment, _Files
     for left in reversed(range(_TRIES)):
         try:
             return _JobCopy(store, target, job).copied()
-        except _VanishedError:
+        except _VanishedError as gone:
             if not left:
-                raise
+                raise unreadable(store.address(str(gone)), "it is listed, and cannot be copied") from gone
     raise AssertionError
 
 
@@ -164,7 +164,7 @@ class _JobCopy:
         """Keep what has left an outbox, as of the committed batch. Gives the last batch of which this is so."""
         content = read_object(self._store, f"{home}/{name}", {"rows": int, "batch_id": int})
         if content is None:
-            raise _VanishedError
+            raise _VanishedError(f"{home}/{name}")
         if content["batch_id"] > self._committed:
             content = self._without_last(content, home, name.split("/")[-2])
         self._write(f"{home}/{name}", encoded(content))
@@ -202,15 +202,16 @@ class _JobCopy:
 
     def _write(self, name: str, data: bytes | None) -> None:
         if data is None:
-            raise _VanishedError
+            raise _VanishedError(name)
         self._target.replace(name, data, durable=False)
         self._files.sizes[name], self._files.digests[name] = len(data), digest_of(data)
 
     def _adopt(self, links: dict[str, int]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for found in pool.map(lambda name: self._target.adopt(self._store, name, name), links):
+            adopted = pool.map(lambda name: self._target.adopt(self._store, name, name), links)
+            for name, found in zip(links, adopted, strict=True):
                 if not found:
-                    raise _VanishedError
+                    raise _VanishedError(name)
         self._files.sizes |= links
 
 
