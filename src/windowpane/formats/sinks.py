@@ -35,6 +35,8 @@ class SinkFormat:
     options_hint: str = ""
     patterns: tuple[OptionPattern, ...] = ()
     modes: tuple[Literal["append", "update"], ...] = ("append",)
+    takes_back: Literal["files", "rows"] | None = None
+    """What a batch has written can be found and removed again, as files or as rows."""
 
 
 _POSTGRES_URL = OptionPattern(
@@ -52,6 +54,7 @@ _POSTGRES = SinkFormat(
     options_hint="others go into the url: ?sslmode=require",
     patterns=(_POSTGRES_URL,),
     modes=("append", "update"),
+    takes_back="rows",
 )
 _FILES = "windowpane.connectors.files:FileSink"
 _SPARK = "windowpane.connectors.sinks:SparkFormatSink"
@@ -60,9 +63,9 @@ SINKS = Registry(
     "sink format",
     [
         SinkFormat("console", "windowpane.connectors.console:ConsoleSink"),
-        SinkFormat("json", _FILES, needs_path=True),
-        SinkFormat("csv", _FILES, needs_path=True),
-        SinkFormat("parquet", _FILES, needs_path=True),
+        SinkFormat("json", _FILES, needs_path=True, takes_back="files"),
+        SinkFormat("csv", _FILES, needs_path=True, takes_back="files"),
+        SinkFormat("parquet", _FILES, needs_path=True, takes_back="files"),
         SinkFormat(
             KAFKA, "windowpane.connectors.kafka:KafkaSink", required_options=("kafka.bootstrap.servers", "topic")
         ),

@@ -13,11 +13,10 @@ from typing import Any
 
 from windowpane.checkpoint.addresses import local_path
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
+from windowpane.formats import sink_format
 from windowpane.runtime.location import store_at
 
 _FILE = re.compile(r"\.?part-(.+)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d{12})-\d+\..+")
-_FILES = ("json", "csv", "parquet")
-_POSTGRES = "postgres"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Taken:
 
     @property
     def can_take_back(self) -> bool:
-        return self.format in (*_FILES, _POSTGRES)
+        return sink_format(self.format).takes_back is not None
 
     def __str__(self) -> str:
         what = "side rows" if self.side else "results"
@@ -59,7 +58,7 @@ class Taken:
             return f"sink `{self.sink}` ({self.format}) keeps its {since}: they come again"
         if self.count is None:
             return f"sink `{self.sink}` ({self.format}) loses its {since}: they come again"
-        unit = "rows" if self.format == _POSTGRES else "files"
+        unit = sink_format(self.format).takes_back
         return f"sink `{self.sink}` ({self.format}): removed {self.count:,} {unit} with {since}"
 
 
@@ -83,7 +82,8 @@ def take_back(config: PipelineConfig, cuts: Sequence[Cut]) -> list[Taken]:
 def _taken(config: PipelineConfig, cut: Cut, sink: Taken) -> Taken:
     if not sink.can_take_back:
         return sink
-    count = _take_back_rows(config, cut, sink) if sink.format == _POSTGRES else _take_back_files(config, cut, sink)
+    take = _take_back_rows if sink_format(sink.format).takes_back == "rows" else _take_back_files
+    count = take(config, cut, sink)
     return Taken(sink.sink, sink.format, sink.side, sink.transform, sink.after, count)
 
 
