@@ -8,10 +8,12 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.job_claims import claim_jobs
 from windowpane.checkpoint.ledger import Entry
-from windowpane.checkpoint.transform import Checkpoint
+from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.cli.app import app
 from windowpane.config import load_pipeline
+from windowpane.plan.jobs import plan_jobs
 from windowpane.plan.pipeline import plan_pipeline
 
 PIPELINE = """
@@ -120,3 +122,21 @@ def test_a_record_of_an_earlier_version_goes_on_and_learns_its_plan(tmp_path: Pa
     assert "taken" in windowpane("history", tmp_path)
     claim(tmp_path, PIPELINE)
     assert json.loads(file.read_text())["shape"]["streams"] == ["s"]
+
+
+def test_diff_of_transforms_that_share_a_job(tmp_path: Path) -> None:
+    """Their ledger is in the job's folder: the cut is ahead of what the job has read."""
+    scanned = [("ts TIMESTAMP, k", "ts BIGINT, k"),
+               ('eventtime.column = "ts"', 'eventtime = { column = "ts", type = "unixtimestamp_ms" }')]  # fmt: skip
+    texts = [PIPELINE, CHANGED]
+    for old, new in scanned:
+        texts = [text.replace(old, new) for text in texts]
+    (tmp_path / "pipeline.toml").write_text(texts[0])
+    config = load_pipeline(tmp_path / "pipeline.toml")
+    store = FolderStore(tmp_path / "state")
+    assert len(claim_jobs(store, plan_jobs(config, plan_pipeline(config)), config.options)) == 1
+    entry = Entry(0, 0, 30_000_000, {"in_": 1}, {"in_": 1}, 0, maxima={"s/0": 31_000_000})
+    transform_checkpoint(store, "wider").ledger.write_all({"wider": entry})
+    (tmp_path / "pipeline.toml").write_text(texts[1])
+    found = json.loads(windowpane("diff", tmp_path, "--json", "--transform", "wider"))
+    assert found["wider"]["cut_us"] == 60_000_000
