@@ -219,13 +219,10 @@ class ResultChannel(OutboxChannel[WaitingResults]):
         with self._changed:
             self._backlog.remove(batch_id)
             self._settled = max(self._settled, batch_id)
-            caught_up, waited = not self._backlog, self._waited.described()
-            if caught_up:
-                self._waited = Backlog()
-        if caught_up:
-            _log.warning(
-                "sink `%s` is back and has caught up: %s", self.sink.name, waited.replace("wait ", "waited ", 1)
-            )
+            if not self._backlog:
+                waited, self._waited = self._waited.described().replace("wait ", "waited ", 1), Backlog()
+                # Within the lock: whoever waits for this goes on after it was said.
+                _log.warning("sink `%s` is back and has caught up: %s", self.sink.name, waited)
 
     def _tell_failure(self, rows: int) -> None:
         _log.warning(
