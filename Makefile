@@ -15,8 +15,8 @@ setup: ## Create .venv from requirements.lock (the other targets do this by them
 test: test-fast test-spark ## Run all tests
 
 .PHONY: test-fast
-test-fast: setup ## Run the tests that need no Spark and no Java (under a minute)
-	$(PYTHON) -m pytest -m "not spark and not cluster and not kafka and not postgres and not s3 and not hdfs" -n auto
+test-fast: setup ## Run the quick tests, which need no Spark and no Java (under a minute)
+	$(PYTHON) -m pytest -m "not spark and not slow and not cluster and not kafka and not postgres and not s3 and not hdfs" -n auto
 
 .PHONY: search
 SEARCH ?= 20
@@ -32,7 +32,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/kafka-jars || echo "Without Kafka: the tests that need it are skipped, or fail where CI is set." >&2
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
-	$(PYTHON) -m pytest -m "spark or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile --durations 30
+	$(PYTHON) -m pytest -m "spark or slow or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile --durations 30
 
 .PHONY: test-cluster
 test-cluster: setup ## Run a pipeline on a Spark cluster whose machines are lost one by one (root on Linux: network and mount namespaces)

@@ -14,6 +14,8 @@ from bench.nexmark.generator import COLUMNS, chunk
 from bench.nexmark.queries import QUERIES
 from windowpane.testing import Harness
 
+pytestmark = pytest.mark.slow
+
 ROWS, PER_SECOND = 1_600, 80
 
 

@@ -17,6 +17,8 @@ from bench.nexmark.query import Query
 from windowpane.errors import WindowpaneError
 from windowpane.testing import Harness
 
+pytestmark = pytest.mark.slow
+
 ROWS, PER_SECOND = 490, 20
 COMPARED = [name for name, query in QUERIES.items() if name.startswith("q") and not query.clocked_s]
 FEWER_KEYS = {"q8": 100, "q8-join": 100, "q4": 20, "q6": 2, "q9": 20, "q20": 20}

@@ -17,6 +17,8 @@ import pytest
 from tests.spark.staged import Layout, rescale, staged
 from windowpane.testing import Harness
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000
 STREAM = {"schema": "ts BIGINT, k STRING, v BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_us"}}
 OPTIONS = {"eventtime.enabled": True, "eventtime.late_tolerance": "3s", "max_future_skew": "off"}

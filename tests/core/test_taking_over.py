@@ -22,6 +22,8 @@ from windowpane.core.state import EntryMap, Header, StateEntries
 from windowpane.errors import InternalError, StateError
 from windowpane.testing import Harness
 
+pytestmark = pytest.mark.slow
+
 STREAM = {"s": {"schema": "ts BIGINT, k STRING, v BIGINT"}}
 QUERIES = [
     f"SELECT k, {call} FROM s GROUP BY {window}, k"

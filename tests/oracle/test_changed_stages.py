@@ -11,6 +11,8 @@ from tests.spark.staged import Layout, StagedRunner, staged
 from windowpane.spark.splitting import split_stages
 from windowpane.testing.harness import Harness, Step
 
+pytestmark = pytest.mark.slow
+
 STREAM = {"schema": "ts BIGINT, k STRING, a BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}
 SURROUNDINGS: dict[str, Any] = {
     "streams": {"s": STREAM},

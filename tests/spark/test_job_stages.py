@@ -32,6 +32,8 @@ from windowpane.spark.stages import Stages
 from windowpane.spark.timings import SPENT
 from windowpane.sql import parse_schema
 
+pytestmark = pytest.mark.slow
+
 STREAM: dict[str, Any] = {
     "schema": "ts BIGINT, k STRING, v BIGINT",
     "eventtime": {"column": "ts", "type": "unixtimestamp_ms"},
