@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import random
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,21 @@ def killed(self, entry):
 Ledger.write = killed
 Pipeline.from_dict(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]).start().wait()
 """
+PATIENCE_SECONDS = 400
 TWICE = "SELECT _window_id, _group_key, _emit_epoch FROM history GROUP BY 1, 2, 3 HAVING count(*) > 1"
 
 
-def start_killed(script: str, job: Job, folder: Path) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def killed_process(script: str, job: Job, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process with Spark of its own that runs the job, and kills itself."""
     given = folder / "settings.json"
     given.write_text(json.dumps(job.settings | {"spark": {"master": "local[2]", "jars": connector_jars()}}))
-    return subprocess.Popen([sys.executable, "-c", script, str(given), str(folder)], cwd=folder)
+    process = subprocess.Popen([sys.executable, "-c", script, str(given), str(folder)], cwd=folder)
+    try:
+        yield process
+        assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    finally:
+        process.kill()
 
 
 def settings(kafka: Broker, database: Database, topic: str, **sinks: Any) -> dict[str, Any]:
@@ -127,8 +135,8 @@ def test_killed_between_the_sink_and_its_ledger_entry(
     kafka.send(topic, rows[:80], partition=0)
     kafka.send(topic, rows[80:], partition=1)
     job = Job(tmp_path, settings(kafka, database, topic))
-    killed = start_killed(KILLED_BEFORE_ITS_LEDGER_ENTRY, job, tmp_path)
-    assert killed.wait(180) == -signal.SIGKILL
+    with killed_process(KILLED_BEFORE_ITS_LEDGER_ENTRY, job, tmp_path):
+        pass
     assert [entry.batch_id for entry in job.entries()] == [0]
     written = database.rows("SELECT max(batch_id) AS last FROM windowpane_batches WHERE NOT side")
     assert written == [{"last": 1}]
@@ -158,12 +166,12 @@ def test_results_wait_for_a_database_through_a_kill_and_another_run(
     given["sinks"]["files"] = {"format": "json", "path": "out"}
     given["transforms"]["q"]["sink"] = ["totals", "history", "files"]
     job = Job(tmp_path, given)
-    child = start_killed(KILLED_WHILE_RESULTS_WAIT, job, tmp_path)
-    wait_until(lambda: (tmp_path / "written").exists() or child.poll() is not None)
-    database.server.stop()
-    try:
-        (tmp_path / "stopped").touch()
-        assert child.wait(180) == -signal.SIGKILL
+    with contextlib.ExitStack() as away:
+        with killed_process(KILLED_WHILE_RESULTS_WAIT, job, tmp_path) as child:
+            wait_until(lambda: (tmp_path / "written").exists() or child.poll() is not None, PATIENCE_SECONDS)
+            database.server.stop()
+            away.callback(database.server.start)
+            (tmp_path / "stopped").touch()
         assert [entry.batch_id for entry in job.entries()] == [0, 1]
         assert set(job.entries()[-1].undelivered_results) == {"totals", "history"}
         monkeypatch.setattr(ResultChannel, "ending_seconds", 0.5)
@@ -171,8 +179,6 @@ def test_results_wait_for_a_database_through_a_kill_and_another_run(
             job.run(spark)
         assert failed.value.code == "SINK_FAILED"
         assert [entry.batch_id for entry in job.entries()] == [0, 1, 2], "the query went on"
-    finally:
-        database.server.start()
     assert database.rows("SELECT DISTINCT batch_id FROM windowpane_batches WHERE NOT side") == [{"batch_id": 0}]
 
     monkeypatch.undo()
