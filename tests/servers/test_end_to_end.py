@@ -34,12 +34,13 @@ from pathlib import Path
 from windowpane.runtime import Pipeline
 from windowpane.checkpoint.ledger import Ledger
 
-write = Ledger.write
-def killed(self, entry):
+write = Ledger.write_all
+def killed(self, entries):
+    (entry,) = entries.values()
     if entry.batch_id == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    write(self, entry)
-Ledger.write = killed
+    write(self, entries)
+Ledger.write_all = killed
 Pipeline.from_dict(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]).start().wait()
 """
 
@@ -50,16 +51,17 @@ from pathlib import Path
 from windowpane.runtime import Pipeline
 from windowpane.checkpoint.ledger import Ledger
 
-write = Ledger.write
-def killed(self, entry):
+write = Ledger.write_all
+def killed(self, entries):
+    (entry,) = entries.values()
     if entry.batch_id == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    write(self, entry)
+    write(self, entries)
     if entry.batch_id == 0:
         Path("written").touch()
         while not Path("stopped").exists():
             time.sleep(0.05)
-Ledger.write = killed
+Ledger.write_all = killed
 Pipeline.from_dict(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]).start().wait()
 """
 PATIENCE_SECONDS = 400

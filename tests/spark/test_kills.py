@@ -12,8 +12,8 @@ from bench.torture_state import merging_batches, torture_state
 pytestmark = pytest.mark.spark
 
 
-def test_ten_kills_of_the_driver_with_side_outputs_while_sinks_come_and_go(tmp_path: Path) -> None:
-    verdict = torture(tmp_path, kills=10, seed=11, files=6, away_seconds=2)
+def test_ten_kills_of_the_driver_with_side_outputs(tmp_path: Path) -> None:
+    verdict = torture(tmp_path, kills=10, seed=11, files=6)
     assert len(verdict.killed) == 10
     assert not verdict.differences
 
