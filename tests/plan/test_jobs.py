@@ -39,7 +39,7 @@ def test_transforms_over_the_same_streams_share_a_job() -> None:
     assert len({id(job) for job in found.values()}) == 3
     assert [plan.transform for plan in found["a"].plans] == ["a", "c"]
     assert found["a"].name == "s"
-    assert found["a"].describe("c") == "job `s`, with `a`: `s` is read and decoded once for all of them"
+    assert found["a"].describe("c") == "`s`, with `a`: `s` is read and decoded once for all of them"
     assert found["b"].describe("b") == "a job of its own: no other transform reads the same streams"
 
 

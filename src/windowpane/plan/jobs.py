@@ -27,7 +27,7 @@ class PlannedJob:
         if not others:
             return f"a job of its own: {self.alone_because}"
         streams = ", ".join(f"`{name}`" for name in self.plans[0].stages.input.streams)
-        return f"job `{self.name}`, with {', '.join(others)}: {streams} is read and decoded once for all of them"
+        return f"`{self.name}`, with {', '.join(others)}: {streams} is read and decoded once for all of them"
 
 
 def plan_jobs(config: PipelineConfig, plans: Sequence[Plan]) -> tuple[PlannedJob, ...]:
