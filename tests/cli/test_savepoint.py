@@ -133,6 +133,8 @@ def test_a_restore_that_was_cut_short_starts_nothing_until_it_is_repeated_or_res
 def test_going_back_takes_back_what_came_after_from_sinks_that_deliver_once(folder: Path) -> None:
     windowpane(folder, "savepoint", "monday")
     write_batch(FolderStore(folder / "state"), "hot", 3)
+    for whose in (f"hot-{RUN}", f"cold-{RUN}"):
+        (folder / "out" / f"_staging-{whose}-000000000003-1").mkdir()
     code, output = windowpane(folder, "reset", "--to", "monday", "--transform", "hot", "--yes")
     assert (code, "[BAD_OPTION]" in output) == (2, True)
     assert windowpane(folder, "reset", "--keep-results", "--yes")[0] == 2
@@ -142,6 +144,8 @@ def test_going_back_takes_back_what_came_after_from_sinks_that_deliver_once(fold
     assert "sink `errors` (json): removed 5 files with side rows of hot after batch -1" in output
     assert "sink `topic` (console) keeps its results of hot after batch 2: they come again" in output
     left = sorted(path.name for path in (folder / "out").iterdir())
+    assert [name for name in left if name.startswith("_staging")] == [f"_staging-cold-{RUN}-000000000003-1"]
+    left = [name for name in left if name.startswith("part-")]
     assert len([name for name in left if name.startswith(f"part-hot-{RUN}")]) == 3
     assert len([name for name in left if OTHER in name or "cold" in name]) == 10
     there = Checkpoint(FolderStore(folder / "state/hot"))
