@@ -70,7 +70,7 @@ class InStore:
         return _runs(self._store(job).read("state/status.json") or b"{}", process)
 
     def bring_back(self, job: Path) -> None:
-        _bring(self._store(job), job)
+        _bring(self._store(job), job, folders=not self.address.startswith("s3a:"))
 
     def hide_lock(self, job: Path) -> None:
         """There is no lock but the lease."""
@@ -87,12 +87,15 @@ def _runs(status: bytes, process: int) -> bool:
     return bool(found.get("state") == "running" and found.get("pid") == process)
 
 
-def _bring(store: Store, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)  # also if it is empty: nothing should be left
-    for name in store.names():
+def _bring(store: Store, folder: Path, *, folders: bool) -> None:
+    """`folders`: also empty ones, because nothing should be left. In S3, an empty folder is only a mark of Hadoop's."""
+    names = [name for name in store.names() if name != folder.name]
+    if names or folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
         data = store.read(name) if "." in name or name.isdigit() else None
         if data is None:
-            _bring(store.below(name), folder / name)
+            _bring(store.below(name), folder / name, folders=folders)
         else:
             (folder / name).write_bytes(data)
 
