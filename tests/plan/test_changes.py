@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from windowpane.plan.shape import shape_of
 from windowpane.testing.harness import Harness
 
 SECOND = 1_000_000
+NAMED = ("keys", "aggregates", "carried")
+"""Parts of a shape that are pairs of a name and its meaning."""
 STREAM = {"schema": "ts BIGINT, k STRING, a BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}
 OTHER = {"schema": "ts BIGINT, k STRING", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}
 OPTIONS = {"eventtime.enabled": True}
@@ -57,6 +60,28 @@ def values(step: Any, *names: str) -> list[tuple[object, ...]]:
 def test_the_class_of_a_change(changed: str, kind: str, what: tuple[str, ...] | None) -> None:
     found = compare(shape_of(harness().plan), shape_of(harness(changed).plan))
     assert (found.kind, found.what if what is not None else None) == (kind, what)
+
+
+def another(name: str, value: Any) -> object:
+    """Another value of a part of a shape."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case str():
+            return f"{value}?"
+    return (*value, ("?", "?") if name in NAMED else "?")
+
+
+def test_every_part_of_a_shape_is_compared() -> None:
+    """Otherwise a change of it would be taken for none. Three parts say of the window what others say too."""
+    base = replace(shape_of(harness().plan), max_groups=1)
+    changed = {field.name: another(field.name, getattr(base, field.name)) for field in fields(base)}
+    alike = {
+        name for name, value in changed.items() if compare(base, replace(base, **{name: value})).kind == "unchanged"
+    }
+    assert alike == {"foldable", "spans", "looks_back_us"}
 
 
 def test_settings_that_the_state_depends_on() -> None:

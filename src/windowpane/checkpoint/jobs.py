@@ -5,12 +5,11 @@ A transform that is a job by itself has no such record: its folder has all that 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from windowpane.checkpoint.records import FORMAT, change_record, encoded, read_object, typed
-from windowpane.checkpoint.run_lock import in_use
+from windowpane.checkpoint.record_file import RecordFile
 from windowpane.checkpoint.store import Store
 
 JOBS = "jobs"
@@ -31,30 +30,10 @@ class JobRecord:
     """Which of Spark's checkpoints is in use."""
 
 
-class JobFile:
+class JobFile(RecordFile[JobRecord]):
     """The record in a job's store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def read(self) -> JobRecord | None:
-        content = read_object(self._store, JOB_FILE, {"format": int})
-        return None if content is None else typed(_RECORD, content, self._store.address(JOB_FILE))
-
-    def create(self, record: JobRecord) -> None:
-        """StateError if another process has just done so."""
-        if not self._store.create(JOB_FILE, encoded(self._content(record))):
-            raise in_use(self._store.address())
-
-    def write(self, record: JobRecord) -> None:
-        """StateError `LEASE_LOST` if another process has just done so."""
-        change_record(self._store, JOB_FILE, self._content(record), self._store.read(JOB_FILE))
-
-    def _content(self, record: JobRecord) -> dict[str, object]:
-        return {"format": FORMAT, **asdict(record), "fence": self._store.fence}
-
-
-_RECORD = TypeAdapter(JobRecord)
+    name, kind = JOB_FILE, TypeAdapter(JobRecord)
 
 
 def job_store(store: Store, name: str) -> Store:

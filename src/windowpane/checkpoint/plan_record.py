@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from windowpane.checkpoint.records import FORMAT, change_record, encoded, read_object, typed
-from windowpane.checkpoint.run_lock import in_use
-from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.record_file import RecordFile
 from windowpane.checkpoint.zone_record import zones_of
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
@@ -88,37 +86,10 @@ class PlanRecord:
         return self.unnamed_until is not None and batch_id <= self.unnamed_until
 
 
-class PlanFile:
+class PlanFile(RecordFile[PlanRecord]):
     """The record in a transform's store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def read(self) -> PlanRecord | None:
-        """None for a new checkpoint."""
-        content = read_object(self._store, PLAN_FILE, {"format": int})
-        return typed(_RECORD, content, self.address()) if content is not None else None
-
-    def create(self, record: PlanRecord) -> None:
-        """Take on a plan; StateError if another process has just done so."""
-        if not self._store.create(PLAN_FILE, encoded(self._content(record))):
-            raise in_use(self._store.address())
-
-    def write(self, record: PlanRecord) -> None:
-        """StateError `LEASE_LOST` if another process has just done so."""
-        change_record(self._store, PLAN_FILE, self._content(record), self._store.read(PLAN_FILE))
-
-    def exists(self) -> bool:
-        return self._store.exists(PLAN_FILE)
-
-    def address(self) -> str:
-        return self._store.address(PLAN_FILE)
-
-    def _content(self, record: PlanRecord) -> dict[str, object]:
-        return {"format": FORMAT, **asdict(record), "fence": self._store.fence}
-
-
-_RECORD = TypeAdapter(PlanRecord)
+    name, kind = PLAN_FILE, TypeAdapter(PlanRecord)
 
 
 def check_same_query(record: PlanRecord, plan: Plan, checkpoint: str) -> None:
