@@ -62,7 +62,7 @@ def test_the_class_of_a_change(changed: str, kind: str, what: tuple[str, ...] | 
     assert (found.kind, found.what if what is not None else None) == (kind, what)
 
 
-def another(name: str, value: Any) -> object:
+def another(name: str, value: Any) -> Any:
     """Another value of a part of a shape."""
     match value:
         case bool():

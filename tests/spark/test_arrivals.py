@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,15 +38,6 @@ def cut(sql: str, *, feedback: bool) -> tuple[Harness, Stages]:
     empty = harness._inputs.schema(harness._pushed([], "s", "0"))
     stages, _ = split_stages(harness.plan, empty, shards=1, feedback=feedback)
     return harness, replace(stages, time_source="config_field")  # the harness does not say so for each row
-
-
-@pytest.fixture
-def context() -> Iterator[TaskContext]:
-    """What a worker's task has."""
-    before = TaskContext._taskContext
-    TaskContext._taskContext = None
-    yield TaskContext._getOrCreate()
-    TaskContext._taskContext = before
 
 
 def sent(context: TaskContext, sql: str, batch_id: int, first: int | None, tasks: dict[int, list[int]]) -> list[bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -212,12 +211,3 @@ def planned_stages(queries: dict[str, str]) -> tuple[dict[str, Stages], dict[str
         sent = pa.schema([field for field in scans[plan.transform].schema if field.name != TIME_SOURCE])
         stages[plan.transform] = split_stages(plan, sent, shards=2, feedback=True)[0]
     return stages, scans
-
-
-@pytest.fixture
-def context() -> Iterator[TaskContext]:
-    """What a worker's task has."""
-    before = TaskContext._taskContext
-    TaskContext._taskContext = None
-    yield TaskContext._getOrCreate()
-    TaskContext._taskContext = before
