@@ -89,7 +89,7 @@ def _runs(status: bytes, process: int) -> bool:
 
 def _bring(store: Store, folder: Path, *, folders: bool) -> None:
     """`folders`: also empty ones, because nothing should be left. In S3, an empty folder is only a mark of Hadoop's."""
-    names = [name for name in store.names() if name != folder.name]
+    names = store.names()
     if names or folders:
         folder.mkdir(parents=True, exist_ok=True)
     for name in names:

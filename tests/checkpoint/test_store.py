@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -233,3 +234,14 @@ def test_an_object_of_another_place_is_adopted(store: Store) -> None:
     assert not store.adopt(elsewhere, "nothing", "deep/c")
     assert elsewhere.sizes("") == {"a": 10, "c": 10}
     assert store.sizes("") == {"deep/b": 10}
+
+
+@pytest.mark.s3
+def test_the_mark_by_which_hadoop_keeps_a_folder_is_no_name_in_it(s3: S3) -> None:
+    store = bucket_store(s3, "marked")
+    store.create("full/a", b"1")
+    for folder in ("full", "empty"):
+        mark = f"{s3.url}/{s3.bucket}/marked/state/{folder}/"
+        with urllib.request.urlopen(urllib.request.Request(mark, method="PUT")):  # our own server
+            pass
+    assert (store.below("full").names(), store.below("empty").names()) == (["a"], [])

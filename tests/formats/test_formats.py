@@ -12,7 +12,7 @@ import windowpane
 from windowpane.config import parse_pipeline, parse_stream
 from windowpane.connectors.files import FileSink
 from windowpane.errors import ConfigError
-from windowpane.formats import CODECS, SINKS, SOURCES, SourceFormat, load, source_format
+from windowpane.formats import CODECS, SINKS, SOURCES, SourceFormat, load, sink_format, source_format
 from windowpane.runtime.routes import build_sink
 from windowpane.sql import sampling
 
@@ -72,6 +72,12 @@ def test_the_documented_delivery_of_each_sink_is_that_of_its_class() -> None:
         documented |= dict.fromkeys(re.findall(r"`([^`]+)`", names), delivery.replace(" ", "_"))
     declared = {name: load(sink.sink).delivery for name in SINKS.names if (sink := SINKS.find(name))}
     assert documented == declared
+
+
+def test_what_is_delivered_exactly_once_can_be_taken_back() -> None:
+    """Otherwise a pipeline that goes back to a savepoint would write it twice. What is in memory ends with a process."""
+    once = {name for name in SINKS.names if load(sink_format(name).sink).delivery == "exactly_once"}
+    assert {name for name in SINKS.names if sink_format(name).takes_back is not None} == once - {"memory"}
 
 
 def test_a_name_is_registered_once() -> None:

@@ -68,8 +68,9 @@ class ObjectStore(RemoteStore[Access]):
 
     def names(self) -> list[str]:
         with self._reading(""):
-            found = self._api.list_with_delimiter(self._client, self._key(""))
-        inside = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
+            found = self._api.list_with_delimiter(self._client, top := self._key(""))
+        # Hadoop marks a folder by an empty object of its name, which is listed in the folder itself.
+        inside = [*found["common_prefixes"], *(each["path"] for each in found["objects"] if each["path"] != top)]
         return sorted({name for path in inside if (name := path.rpartition("/")[2]) != _FOLDER})
 
     def move(self, name: str, to: str) -> None:

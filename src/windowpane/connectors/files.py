@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.connectors.file_names import BATCH_AND_FENCE, STAGING
 from windowpane.connectors.hadoop import hadoop_path, hadoop_settings, renaming_context, session_access
 from windowpane.connectors.read_back import ORDER, ReadBack, Written
 from windowpane.connectors.sinks import WHOLE_JSON, Sink, SinkBatch, SinkSettings
@@ -28,11 +28,6 @@ _COPIED_BYTES = 5_000_000_000
 """S3 copies objects up to this size in one step. Hadoop copies larger ones in parts."""
 BACKFILL = "-backfill"
 """What the folder of backfills has behind the name of the stream's."""
-STAGING = "_staging"
-"""Names that start with an underscore are hidden from readers. Each process stages in folders of its own, so that one
-that was away while another took over writes into none that is in use."""
-_BATCH_AND_FENCE = re.compile(r"\d{12}(?:-(\d+))?")
-"""How names of staging folders end; those of earlier versions have no fence."""
 
 
 class FileSink(Sink):
@@ -127,7 +122,7 @@ class FileSink(Sink):
             return
         pattern, files = hadoop_path(batch.frame.sparkSession, f"{self._path}/{prefix}*")
         for status in files.globStatus(pattern) or ():
-            found = _BATCH_AND_FENCE.fullmatch(status.getPath().getName().removeprefix(prefix))
+            found = BATCH_AND_FENCE.fullmatch(status.getPath().getName().removeprefix(prefix))
             if found is not None and int(found[1] or -1) < batch.fence:
                 files.delete(status.getPath(), True)
         self._tidied.add(prefix)

@@ -6,19 +6,15 @@ before would be there twice. Needs no Spark.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from windowpane.checkpoint.addresses import local_path
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
+from windowpane.connectors.file_names import BATCH_FILE, STAGING_FOLDER
 from windowpane.formats import sink_format
 from windowpane.runtime.location import store_at
-
-_RUN = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-_FILE = re.compile(rf"\.?part-(.+)-{_RUN}-(\d{{12}})-\d+\..+")
-_STAGED = re.compile(rf"_staging-(.+)-{_RUN}-\d{{12}}(?:-\d+)?")
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,7 @@ def _take_back_files(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
     folder = store_at(local_path(path) or path, config.base_dir, config.spark)
     whose, removed = f"{cut.transform}{'.side' if sink.side else ''}", 0
     for name in folder.names():
-        staged, found = _STAGED.fullmatch(name), _FILE.fullmatch(name)
+        staged, found = STAGING_FOLDER.fullmatch(name), BATCH_FILE.fullmatch(name)
         if staged and staged[1] == whose and staged[2] in cut.runs:
             folder.clear(name)  # the next process looks for those of its own run only
         if found and found[1] == whose and found[2] in cut.runs and int(found[3]) > sink.after:
