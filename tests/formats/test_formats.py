@@ -75,7 +75,7 @@ def test_the_documented_delivery_of_each_sink_is_that_of_its_class() -> None:
 
 
 def test_what_is_delivered_exactly_once_can_be_taken_back() -> None:
-    """Otherwise a pipeline that goes back to a savepoint would write it twice. What is in memory ends with a process."""
+    """Otherwise a pipeline that goes back to a savepoint would write it twice. Memory ends with its process."""
     once = {name for name in SINKS.names if load(sink_format(name).sink).delivery == "exactly_once"}
     assert {name for name in SINKS.names if sink_format(name).takes_back is not None} == once - {"memory"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -11,14 +11,11 @@ from windowpane.checkpoint.records import FORMAT, change_record, encoded, read_o
 from windowpane.checkpoint.run_lock import in_use
 from windowpane.checkpoint.store import Store
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-R = TypeVar("R", bound="DataclassInstance")
+R = TypeVar("R")
 
 
 class RecordFile(Generic[R]):
-    """The record called `name`, which stands for a value of `kind`."""
+    """The record called `name`, which stands for a value of the dataclass `kind`."""
 
     name: ClassVar[str]
     kind: ClassVar[TypeAdapter[Any]]
@@ -47,4 +44,4 @@ class RecordFile(Generic[R]):
         return self._store.address(self.name)
 
     def _content(self, record: R) -> dict[str, object]:
-        return {"format": FORMAT, **asdict(record), "fence": self._store.fence}
+        return {"format": FORMAT, **asdict(cast("Any", record)), "fence": self._store.fence}
