@@ -39,7 +39,9 @@ def test_transforms_over_the_same_streams_share_a_job() -> None:
     assert len({id(job) for job in found.values()}) == 3
     assert [plan.transform for plan in found["a"].plans] == ["a", "c"]
     assert found["a"].name == "s"
-    assert found["a"].describe("c") == "`s`, with `a`: `s` is read and decoded once for all of them"
+    assert found["a"].describe("c") == (
+        "`s`, with `a`: `s` is read and decoded once for all of them; rows are folded once, with `a`, into panes of 5s"
+    )
     assert found["b"].describe("b") == "a job of its own: no other transform reads the same streams"
 
 
@@ -73,3 +75,65 @@ def test_groups_that_are_not_possible_are_refused(transforms: dict[str, Any], co
     with pytest.raises(ConfigError, match=reason) as raised:
         jobs(**transforms)
     assert raised.value.code == code
+
+
+COUNTS = "SELECT k, count(*) AS n FROM s{} GROUP BY k, {}"
+
+
+def sharing(**transforms: Any) -> dict[str, str]:
+    """What EXPLAIN says of the folds of transforms over `s`, without what it says of the reading."""
+    found = jobs(**transforms)
+    return {name: job.describe(name).rpartition("; ")[2] for name, job in found.items()}
+
+
+def test_windows_of_different_sizes_fold_rows_once() -> None:
+    """Into panes as wide as the greatest common divisor of their panes and of the differences of their offsets."""
+    found = sharing(
+        a={"sql": COUNTS.format("", "hoppingwindow('ss', 20, 8)")},
+        b={"sql": "SELECT k, sum(v) AS n FROM s GROUP BY k WINDOW TUMBLING (SIZE 12 SECONDS, OFFSET 2 SECONDS)"},
+        c={"sql": COUNTS.format("", "tumblingwindow('mi', 1)"), "watermark_lag": "7s", "allowed_lateness": "1m"},
+    )
+    assert found == {
+        "a": "rows are folded once, with `b`, `c`, into panes of 2s",
+        "b": "rows are folded once, with `a`, `c`, into panes of 2s",
+        "c": "rows are folded once, with `a`, `b`, into panes of 2s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("transform", "reason"),
+    [
+        ({"sql": COUNTS.format(" WHERE v > 1", "tumblingwindow('ss', 5)")}, "it differs from `a` in WHERE"),
+        ({"sql": "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 5)"}, "it differs from `a` in keys"),
+        (
+            {"sql": "SELECT k, sum(1 / v) AS n FROM s WHERE v > 1 GROUP BY k, tumblingwindow('ss', 5)"},
+            "it differs from `a` in WHERE and expressions that can fail",
+        ),
+        (
+            {"sql": COUNTS.format("", "tumblingwindow('ms', 4999)")},
+            "it differs from `a` in windows, whose common panes would be too short",
+        ),
+        (
+            {"sql": COUNTS.format("", "sessionwindow('ss', 5)")},
+            "its windows (session) have no panes of a fixed length",
+        ),
+        (
+            {"sql": "SELECT k, count(*) AS n FROM s GROUP BY k WINDOW TUMBLING (SIZE 1 DAY, TIME ZONE 'Asia/Tokyo')"},
+            "its windows (tumbling) have no panes of a fixed length",
+        ),
+        (
+            {"sql": "SELECT k, approx_top_k(v) AS t FROM s GROUP BY k, tumblingwindow('ss', 5)"},
+            "approx_top_k(v) depends on how rows are cut into panes",
+        ),
+        (over("s", dedupe={"key": "v", "within": "1m"}), "its rows are not aggregated where they are read"),
+        (over("s", limits={"max_groups": 9}), "its rows are not aggregated where they are read"),
+        (
+            over("s", side_output={"late": {"sink": "out", "include_original": True}}),
+            "it differs from `a` in original events",
+        ),
+    ],
+)
+def test_explain_says_why_a_transform_folds_alone(transform: dict[str, Any], reason: str) -> None:
+    found = sharing(a=over("s"), b=over("s", 10), odd=transform)
+    assert found["odd"] == f"rows are folded for this transform alone: {reason}"
+    assert found["a"] == "rows are folded once, with `b`, into panes of 5s"

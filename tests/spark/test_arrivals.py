@@ -20,7 +20,8 @@ from windowpane.core.state import EntryMap
 from windowpane.core.wire import unpack_frames
 from windowpane.scan.file_boundaries import by_place
 from windowpane.spark.batch_context import PROPERTY, BatchContext
-from windowpane.spark.fold_stage import CLOCK, FoldStage
+from windowpane.spark.fold import CLOCK
+from windowpane.spark.fold_stage import FoldStage
 from windowpane.spark.job_stages import JobStages
 from windowpane.spark.merge_stage import RESULTS, Shard
 from windowpane.spark.splitting import split_stages

@@ -23,7 +23,7 @@ from windowpane.errors import SqlError
 from windowpane.plan.evaluation import Compiler
 from windowpane.plan.node_fields import InputColumn
 from windowpane.spark.envelope import Envelope, install
-from windowpane.spark.fold_stage import CLOCK
+from windowpane.spark.fold import CLOCK
 from windowpane.spark.inputs import InputFrame
 from windowpane.sql import SessionFacts, Translated
 from windowpane.sql.query import Expr

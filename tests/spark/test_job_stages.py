@@ -175,7 +175,7 @@ def test_transforms_that_fold_alike_fold_once(tmp_path: Path, context: TaskConte
         job = JobStages.of({tag: stages[tag] for tag in tags})
         fold = FoldStage(job, (0, 1), SharedScan(reader, {tag: scans[tag] for tag in tags}))
         once = 3 if known["a"] == known["b"] else 4
-        assert len(fold._alike(BatchContext(3, 5, before))) == (once if len(tags) > 1 else 1)
+        assert len(fold._folds(BatchContext(3, 5, before))) == (once if len(tags) > 1 else 1)
         (batch,) = fold.run(iter([listing]))
         return [unpack_parts(payload) for payload in batch.column("payload").to_pylist()]
 

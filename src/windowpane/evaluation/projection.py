@@ -38,6 +38,14 @@ class Projection:
     continued: bool = False
     """The source is rows with their times, which may have errors and may not be kept already."""
 
+    def definitions(self) -> dict[str, object]:
+        """What each column is. Columns of two projections over the same source with equal ones have equal values."""
+        return {
+            **{name: ("column", column) for name, column in self.plain},
+            **dict(self.computed),
+            **{name: ("constant", value) for name, value in self.constants},
+        }
+
     def rows(
         self, source: pa.RecordBatch | pa.Table, clock_us: int, common: CommonValues | None = None
     ) -> pa.RecordBatch:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from windowpane.config import PipelineConfig
 from windowpane.plan.build import Plan
+from windowpane.plan.shared_folds import FoldSharing, share_folds
 
 _NOT_SHARED = "it has `share = false`"
 _ONLY_ONE = "no other transform reads the same streams"
@@ -27,7 +29,12 @@ class PlannedJob:
         if not others:
             return f"a job of its own: {self.alone_because}"
         streams = ", ".join(f"`{name}`" for name in self.plans[0].stages.input.streams)
-        return f"`{self.name}`, with {', '.join(others)}: {streams} is read and decoded once for all of them"
+        read = f"`{self.name}`, with {', '.join(others)}: {streams} is read and decoded once for all of them"
+        return f"{read}; {self._sharing.describe(transform)}"
+
+    @cached_property
+    def _sharing(self) -> FoldSharing:
+        return share_folds({plan.transform: plan for plan in self.plans})
 
 
 def plan_jobs(config: PipelineConfig, plans: Sequence[Plan]) -> tuple[PlannedJob, ...]:

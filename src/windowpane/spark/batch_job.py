@@ -22,7 +22,7 @@ from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.dataflow import Dataflow, fold_input
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.ending import end_at_once
-from windowpane.spark.fold_stage import OUTSIDE
+from windowpane.spark.fold import OUTSIDE
 from windowpane.spark.job_inputs import JobMember, Sources
 from windowpane.spark.job_stages import ALONE
 from windowpane.spark.merge_stage import REPORT

@@ -19,7 +19,7 @@ from windowpane.plan.build import Plan
 from windowpane.plan.stages import ChainStage, JoinStage
 from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.spark.event_times import NOW
-from windowpane.spark.fold_stage import CLOCK
+from windowpane.spark.fold import CLOCK
 from windowpane.spark.job_inputs import JobInput, JobMember, job_inputs
 from windowpane.spark.job_stages import ALONE, JobStages
 from windowpane.spark.merge_stage import OUTPUT, MergeStage

@@ -22,7 +22,7 @@ from windowpane.plan.node import PlanNode
 from windowpane.plan.stages import InputStage
 from windowpane.spark.envelope import Envelope, install
 from windowpane.spark.event_times import NOW, TimeExpressions
-from windowpane.spark.fold_stage import CLOCK
+from windowpane.spark.fold import CLOCK
 from windowpane.spark.generated_rows import generated
 from windowpane.spark.static_joins import BRANCH_ERROR, JOIN_DETAIL, JOIN_ERROR, KEEP, JoinedTable
 

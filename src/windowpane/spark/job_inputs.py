@@ -15,11 +15,13 @@ from windowpane.core.time_range import ALWAYS, TimeRange
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import StreamScan
+from windowpane.plan.shared_folds import SharedFold, share_folds
 from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
 from windowpane.scan.shared_scan import SharedScan
+from windowpane.spark.fold_sharing import shared_scan
 from windowpane.spark.fold_stage import FoldStage
 from windowpane.spark.inputs import InputFrame
 from windowpane.spark.job_stages import ALONE, JobStages
@@ -65,13 +67,16 @@ class JobInput:
     scan: SharedScan | None = None
     partitions_of: str | None = None
     """The stream that the scan reads, in the names of source partitions."""
+    folds: tuple[SharedFold, ...] = ()
+    """Folds that several of the transforms can share."""
 
     def folded(self, job: JobStages, shard_ids: tuple[int, ...]) -> DataFrame:
         members = {tag: job.members[tag] for tag in self.schemas}
         unused = c.FILE_COLUMNS if self.scan is None and not any(each.ordered for each in members.values()) else ()
         if self.partitions_of is not None:
             members = {tag: replace(stages, stream=self.partitions_of) for tag, stages in members.items()}
-        stage = FoldStage(replace(job, members=members), shard_ids, self.scan)
+        scan, shared = shared_scan(self.scan, self.folds, members)
+        stage = FoldStage(replace(job, members=members), shard_ids, scan, shared)
         return self.handed.drop(*unused).mapInArrow(stage.run, PACKED)
 
 
@@ -90,7 +95,8 @@ def job_inputs(
                 scanned.setdefault((each.stream, each.partitions_of), {})[member.tag] = each
         else:
             found.append(_decoded_by_spark(spark, member, feedback=feedback))
-    return [_scanned(opened, each, access) for each in scanned.values()] + found
+    plans = {member.tag: member.plan for member in members}
+    return [_scanned(opened, each, plans, access) for each in scanned.values()] + found
 
 
 def _decoded_by_spark(spark: SparkSession, member: JobMember, *, feedback: bool) -> JobInput:
@@ -101,7 +107,9 @@ def _decoded_by_spark(spark: SparkSession, member: JobMember, *, feedback: bool)
     return JobInput(rows, {member.tag: to_arrow_schema(rows.schema, timezone="UTC")})
 
 
-def _scanned(sources: Mapping[str, Sources], scans: Mapping[str, StreamScan], access: Access) -> JobInput:
+def _scanned(
+    sources: Mapping[str, Sources], scans: Mapping[str, StreamScan], plans: Mapping[str, Plan], access: Access
+) -> JobInput:
     """One input for all transforms that scan a stream."""
     whole = merged_scan(list(scans.values()))
     opened = sources[next(iter(scans))].scanned
@@ -109,7 +117,8 @@ def _scanned(sources: Mapping[str, Sources], scans: Mapping[str, StreamScan], ac
     workers = {tag: worker_scan(each, access) for tag, each in scans.items()}
     shared = SharedScan(_reader(whole, access), workers)
     schemas = {tag: scan.schema for tag, scan in workers.items()}
-    return JobInput(opened(whole), schemas, shared, whole.partitions_of)
+    folds = share_folds({tag: plans[tag] for tag in scans}).folds
+    return JobInput(opened(whole), schemas, shared, whole.partitions_of, folds)
 
 
 def merged_scan(scans: Sequence[StreamScan]) -> StreamScan:

@@ -13,7 +13,7 @@ import numpy as np
 from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
 from windowpane.errors import InternalError
-from windowpane.spark.fold_stage import FUTURE, NUMBERED, REINJECTED, TIMES
+from windowpane.spark.fold import FUTURE, NUMBERED, REINJECTED, TIMES
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import RECEIVED, SENT
 from windowpane.spark.timings import seconds

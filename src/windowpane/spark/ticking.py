@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from windowpane.core.wire import StageMessage
 from windowpane.spark.batch_context import BatchContext
-from windowpane.spark.fold_stage import CLOCK, packed_batch
+from windowpane.spark.fold import CLOCK
+from windowpane.spark.fold_stage import packed_batch
 from windowpane.spark.job_stages import JobStages
 from windowpane.spark.stages import PACKED
 

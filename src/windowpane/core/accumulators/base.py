@@ -146,5 +146,8 @@ class AggregateFunction:
     parameters_change_result: bool = False
     """With parameters, the accumulator is another one, with neither `over_ranges` nor DISTINCT."""
 
+    cut_matters: bool = False
+    """The result depends on how rows were cut into partial accumulators, by more than the last ulps."""
+
     def has_ranges(self, params: Sequence[object]) -> bool:
         return self.ranged and not (self.parameters_change_result and params)

@@ -46,6 +46,7 @@ def _variance(name: str, *, sample: bool, root: bool) -> AggregateFunction:
 
 _ranged = partial(AggregateFunction, ranged=True)
 _whole = partial(AggregateFunction, incremental=False)
+_sketch = partial(AggregateFunction, cut_matters=True)
 
 _BUILT_IN = (
     _ranged("count", 0, MANY, count.build_count),
@@ -84,9 +85,9 @@ _BUILT_IN = (
     _whole("percentile_disc", 2, 3, percentiles.build_percentile_disc, params=2, takes_distinct=False),
     _whole("listagg", 1, MANY, listagg.build_listagg, params=2),
     AggregateFunction("approx_count_distinct", 1, 2, approx_count_distinct.build_approx_count_distinct, params=1),
-    AggregateFunction("approx_top_k", 1, 3, approx_top_k.build_approx_top_k, params=2, takes_distinct=False),
-    AggregateFunction("histogram_numeric", 2, 2, histogram_numeric.build_histogram_numeric, params=1),
-    AggregateFunction("approx_percentile", 2, 3, approx_percentile.build_approx_percentile, params=2),
+    _sketch("approx_top_k", 1, 3, approx_top_k.build_approx_top_k, params=2, takes_distinct=False),
+    _sketch("histogram_numeric", 2, 2, histogram_numeric.build_histogram_numeric, params=1),
+    _sketch("approx_percentile", 2, 3, approx_percentile.build_approx_percentile, params=2),
 )
 _ALIASES = {
     "mean": "avg",

@@ -181,5 +181,6 @@ def as_function(aggregate: type[UserAggregate], name: str | None = None, *, guar
         return UserAccumulator(aggregate(*params), types, guarded=guarded)
 
     return AggregateFunction(
-        name or aggregate.name, count, count, build, params=aggregate.params, incremental=aggregate.incremental
-    )
+        name or aggregate.name, count, count, build, params=aggregate.params, incremental=aggregate.incremental,
+        cut_matters=True,
+    )  # fmt: skip

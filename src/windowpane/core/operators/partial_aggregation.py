@@ -31,7 +31,7 @@ class PartialAggregation(AlignedIntake):
     def __init__(self, plan: AlignedPlan, aggregator: Aggregator, decided: Quota | None = None) -> None:
         """`decided`: says which groups are admitted, if that is not decided here."""
         super().__init__(plan)
-        self._aggregator = aggregator
+        self.aggregator = aggregator
         self.arrival_states, self.is_ordered = aggregator.arrival_names, aggregator.is_ordered
         limit = None if decided else plan.max_groups
         self._counting = None if limit is None else GroupQuota(limit, plan.key_names)
@@ -49,7 +49,7 @@ class PartialAggregation(AlignedIntake):
             positions, keys = self._admit(self._quota, rows, positions, keys, frames)
         self.counts.aggregated += rows.num_rows if self._quota is None else len(np.unique(positions))
         if len(keys):
-            frames.append(Partials(self._aggregator.fold(take(rows, positions), {c.PANE: keys})))
+            frames.append(Partials(self.aggregator.fold(take(rows, positions), {c.PANE: keys})))
         return frames
 
     def _fold_panes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -57,7 +57,7 @@ class PartialAggregation(AlignedIntake):
         keys = [rows.column(name) for name in self.plan.key_names]
         groups, first = group_rows([pa.array(numbers), *keys], rows.num_rows)
         heads = [pa.array(self._windows.pane_start(numbers[first])), *(key.take(pa.array(first)) for key in keys)]
-        return self._aggregator.fold_groups(rows, groups, heads, [c.PANE])
+        return self.aggregator.fold_groups(rows, groups, heads, [c.PANE])
 
     def on_watermark(self, frame: Watermark) -> list[Frame]:
         if self._counting is not None:
