@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -41,20 +42,22 @@ class Cluster:
         """A new machine for drivers, which has the project, and bundles that were made before."""
         return self.network.add(name, sees_project=True, shared={_CACHE: self.cache})
 
-    def run(self, driver: Machine, pipeline: str, **environment: str) -> subprocess.Popen[bytes]:
-        """`windowpane run --drain` there, of a pipeline with this text."""
+    def run(
+        self, driver: Machine, pipeline: str, *options: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """`windowpane run` there, of a pipeline with this text."""
         driver.run("sh", "-c", f"cat > {SCRATCH}/pipeline.toml", given=pipeline)
-        arguments = (sys.executable, "-m", "windowpane", "run", "--drain", f"{SCRATCH}/pipeline.toml")
-        given = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src"), "SPARK_SUBMIT_OPTS": _QUICK} | environment
-        return driver.start(self.log(driver), *arguments, environment=given)
+        arguments = (sys.executable, "-m", "windowpane", "run", *options, f"{SCRATCH}/pipeline.toml")
+        given = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src"), "SPARK_SUBMIT_OPTS": _QUICK}
+        return driver.start(self.log(driver), *arguments, environment=given | dict(environment or {}))
 
     def log(self, machine: Machine) -> Path:
         return self.folder / f"{machine.name}.log"
 
 
 @contextlib.contextmanager
-def standalone(folder: Path, cache: Path) -> Iterator[Cluster]:
-    """A master and two workers of one core each. `cache`: a folder for bundles."""
+def standalone(folder: Path, cache: Path, workers: int = 2, cores: int = 1) -> Iterator[Cluster]:
+    """A master, and workers of so many cores each. `cache`: a folder for bundles."""
     names = ("master", "store", *_WORKERS, *_DRIVERS)
     with network(folder, names) as connected:
         make_bundle_in(cache)
@@ -63,8 +66,8 @@ def standalone(folder: Path, cache: Path) -> Iterator[Cluster]:
         options = ("--host", master.address, "--port", str(_PORT), "--webui-port", "0")
         _spark(cluster, master, "org.apache.spark.deploy.master.Master", *options)
         wait_for_port(master.address, _PORT)
-        for name in _WORKERS[:2]:
-            start_worker(cluster, name)
+        for name in _WORKERS[:workers]:
+            start_worker(cluster, name, cores)
         with keeping_logs(connected):
             yield cluster
 
@@ -86,9 +89,9 @@ def make_bundle_in(cache: Path) -> None:
     make_bundle(folder=cache / "windowpane" / "bundles")
 
 
-def start_worker(cluster: Cluster, name: str) -> Machine:
+def start_worker(cluster: Cluster, name: str, cores: int = 1) -> Machine:
     machine = cluster.network.add(name)
-    options = ("--cores", "1", "--memory", "1g", "--host", machine.address, "--webui-port", "0")
+    options = ("--cores", str(cores), "--memory", "1g", "--host", machine.address, "--webui-port", "0")
     _spark(cluster, machine, "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", f"{SCRATCH}/work",
            cluster.master)  # fmt: skip
     cluster.workers[name] = machine
@@ -99,6 +102,27 @@ def _spark(cluster: Cluster, machine: Machine, *arguments: str) -> None:
     environment = {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": machine.address, "SPARK_NO_DAEMONIZE": "1",
                    "SPARK_DAEMON_JAVA_OPTS": _QUICK}  # fmt: skip
     machine.start(cluster.log(machine), f"{SPARK_HOME}/bin/spark-class", *arguments, environment=environment)
+
+
+def told(job: Path, command: str, *options: str) -> str:
+    """What a command says about the pipeline of a job here, on a machine that has no part in it."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "windowpane", command, *options, str(job / "pipeline.toml")],
+        env=environment, capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def drain(cluster: Cluster, driver: Machine, process: subprocess.Popen[bytes], job: Path) -> None:
+    """Ask a pipeline to end gracefully from here."""
+    assert json.loads(told(job, "status", "--json"))["running"]
+    assert "Ended gracefully" in told(job, "drain", "--timeout", str(DEADLINE))
+    assert process.wait(DEADLINE) == 0, cluster.log(driver).read_text()[-3000:]
+    assert not json.loads(told(job, "status", "--json"))["running"]
+    found = json.loads(told(job, "inspect", "--no-state", "--json"))
+    assert all(transform["finished"] for transform in found.values())
 
 
 def start_bucket(cluster: Cluster) -> InStore:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture import account, compare, make_job, output, run_to_end, unfinished
+from bench.torture import account, calm_run, compare, make_job, output, unfinished
 from bench.torture_places import InStore
 from tests.cluster.machines import ROOT, SCRATCH, SPARK_HOME
 from tests.cluster.standalone import (
     DEADLINE,
     EXECUTOR,
     Cluster,
+    drain,
     on_cluster,
     standalone,
     start_bucket,
@@ -31,11 +32,6 @@ FILES = 6
 SEED = 5
 
 
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def cluster(tmp_path: Path, bundles: Path) -> Iterator[Cluster]:
     with standalone(tmp_path, bundles) as started:
@@ -45,9 +41,7 @@ def cluster(tmp_path: Path, bundles: Path) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same rows, on this machine, undisturbed."""
-    job = make_job(tmp_path_factory.mktemp("jobs") / "calm", SEED, FILES)
-    run_to_end(job)
-    return job
+    return calm_run(tmp_path_factory.mktemp("jobs") / "calm", SEED, FILES)
 
 
 @pytest.mark.parametrize("start_store", [start_bucket, start_hdfs])
@@ -60,7 +54,7 @@ def test_every_kind_of_machine_is_lost(
     begun = partial(store.has_begun, job)
 
     driver = cluster.driver("driver1")
-    process = cluster.run(driver, on_cluster(job, cluster, {"spark.cores.max": 2}))
+    process = cluster.run(driver, on_cluster(job, cluster, {"spark.cores.max": 2}), "--drain")
     wait_until(lambda: begun(1), "no second micro-batch", process)
     killed = sum(worker.signal(signal.SIGKILL, EXECUTOR) for worker in cluster.workers.values())
     assert killed, "no executor runs"
@@ -72,12 +66,13 @@ def test_every_kind_of_machine_is_lost(
 
     start_worker(cluster, "worker3")
     away = cluster.driver("driver2")
-    paused = cluster.run(away, on_cluster(job, cluster, {"spark.cores.max": 1}))
+    paused = cluster.run(away, on_cluster(job, cluster, {"spark.cores.max": 1}), "--drain")
     wait_until(lambda: begun(4), "no fifth micro-batch with the second driver", paused)
     away.signal(signal.SIGSTOP)
     last = cluster.driver("driver3")
-    process = cluster.run(last, on_cluster(job, cluster, {"spark.cores.max": 1}))
-    assert process.wait(DEADLINE) == 0, cluster.log(last).read_text()[-3000:]
+    process = cluster.run(last, on_cluster(job, cluster, {"spark.cores.max": 1}), "--trigger", "1s")
+    wait_until(lambda: f"batch {FILES - 1}:" in cluster.log(last).read_text(), "the last file is not read", process)
+    drain(cluster, last, process, job)
     away.signal(signal.SIGCONT)
     assert paused.wait(DEADLINE), "the driver that was away must not end well"
     assert "LEASE_LOST" in cluster.log(away).read_text()
@@ -105,7 +100,8 @@ def test_on_yarn(tmp_path: Path, bundles: Path, calm: Path) -> None:
         configure(driver, node, files)
         settings = {"spark.executor.instances": 1, "spark.yarn.am.memory": "512m",
                     "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*"}  # fmt: skip
-        process = cluster.run(driver, on_cluster(job, cluster, settings), HADOOP_CONF_DIR=CONF)
+        text, environment = on_cluster(job, cluster, settings), {"HADOOP_CONF_DIR": CONF}
+        process = cluster.run(driver, text, "--drain", environment=environment)
         wait_until(lambda: store.has_begun(job, 2), "no third micro-batch", process)
         assert node.signal(signal.SIGKILL, EXECUTOR), "no executor runs"
         assert process.wait(DEADLINE) == 0, cluster.log(driver).read_text()[-3000:]

@@ -60,6 +60,15 @@ def test_an_error_of_ours_in_a_worker_is_recognised() -> None:
     assert isinstance(error, InternalError)
     assert error.code == "WATERMARK_FEEDBACK"
     assert error.message == "batch 3 was told the watermark of batch 1, not the one before"
+    assert error.hint is None
+
+
+def test_an_error_of_ours_in_a_worker_keeps_its_hint() -> None:
+    raised = ConfigError("STORE", "the bucket cannot be read", "set the keys", file="pipeline.toml", line=3)
+    told = f"PythonException:\nTraceback:\n  File\nwindowpane.errors.ConfigError: {raised}\n\n\tat org.apache.spark.X"
+    error = spark_failure(RuntimeError(told))
+    assert isinstance(error, ConfigError)
+    assert (error.code, error.message, error.hint) == ("STORE", "the bucket cannot be read", "set the keys")
 
 
 def test_an_error_of_someone_else_is_one_line_with_the_log() -> None:

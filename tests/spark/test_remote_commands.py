@@ -1,4 +1,4 @@
-"""The commands about a pipeline whose checkpoint is on an S3 server, one after the other."""
+"""The commands about a pipeline whose checkpoint is on an S3 server or in HDFS, one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scripts.servers import S3, UnavailableError, hadoop_jars
+from scripts.servers import S3, Hdfs, UnavailableError, hadoop_jars
 from tests.command_runs import Runs, feed, results, write_pipeline
 from windowpane.checkpoint.store import Store
 from windowpane.config import SparkSettings
@@ -28,6 +28,10 @@ def test_in_a_bucket(runs: Runs, s3: S3) -> None:
             raise
         pytest.skip(str(missing))
     every_command(runs, f"s3a://{s3.bucket}/{runs.folder.name}", SparkSettings(config={**s3.settings}, jars=jars))
+
+
+def test_in_hdfs(runs: Runs, hdfs: Hdfs) -> None:
+    every_command(runs, f"{hdfs.url}/{runs.folder.name}", SparkSettings())
 
 
 def every_command(runs: Runs, address: str, spark: SparkSettings) -> None:

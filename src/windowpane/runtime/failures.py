@@ -12,7 +12,8 @@ from windowpane.checkpoint.store import unwritable
 from windowpane.errors import SparkError, WindowpaneError, gist
 from windowpane.spark.gateway import START_FAILED
 
-_OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)")
+_OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)(?:\n  .*)*(?:\nhint: (.+))?")
+"""As `WindowpaneError.render` writes it: code and message, lines that show a place, a hint."""
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOST_EXECUTORS = ("ExecutorLostFailure", "FetchFailed", "cannot rollback")
@@ -27,7 +28,7 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
     text = str(failed)
     ours = _OURS_IN_A_WORKER.search(text)
     if ours is not None:
-        return _rebuilt(ours.group(1), ours.group(2), ours.group(3))
+        return _rebuilt(*ours.groups())
     if any(reason in text for reason in _FULL):
         return unwritable(transform or "Spark", gist(failed))
     if isinstance(failed, Py4JNetworkError | ConnectionError) or _has_no_answer(failed, text):
@@ -59,11 +60,11 @@ def start_failure(failed: BaseException, log: Path | None, logged: int = 0) -> W
     return SparkError(START_FAILED, f"Spark did not start: {last or _cause(failed, str(failed))}", _see(log))
 
 
-def _rebuilt(kind: str, code: str, message: str) -> WindowpaneError:
+def _rebuilt(kind: str, code: str, message: str, hint: str | None) -> WindowpaneError:
     """An error of the class with this name; WindowpaneError if there is none."""
     found = getattr(errors, kind, WindowpaneError)
     known = isinstance(found, type) and issubclass(found, WindowpaneError)
-    return found(code, message) if known else WindowpaneError(code, message)
+    return found(code, message, hint) if known else WindowpaneError(code, message, hint)
 
 
 def _cause(failed: BaseException, text: str) -> str:
