@@ -38,7 +38,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 test-cluster: setup ## Run a pipeline on a Spark cluster whose machines are lost one by one (root on Linux: network and mount namespaces)
 	@scripts/java
 	@scripts/yarn-jars
-	$(PYTHON) -m pytest -m cluster -n 0 tests/cluster
+	$(PYTHON) -m pytest -n 0 tests/cluster --durations 10
 
 .PHONY: check-deploy
 check-deploy: ## Check deploy/ with linters and the schemas of Kubernetes

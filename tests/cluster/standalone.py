@@ -23,7 +23,7 @@ DEADLINE = 900.0
 """Seconds for one step on a busy machine."""
 _PORT, _STORE_PORT = 7077, 9000
 _WORKERS, _DRIVERS = ("worker1", "worker2", "worker3"), ("driver1", "driver2", "driver3")
-_CACHE = f"{MOUNTS}/cache"
+CACHE = f"{MOUNTS}/cache"
 _QUICK = "-XX:TieredStopAtLevel=1"
 """For processes that live for a minute: Java's second compiler would cost more than its code saves."""
 
@@ -40,7 +40,7 @@ class Cluster:
 
     def driver(self, name: str) -> Machine:
         """A new machine for drivers, which has the project, and bundles that were made before."""
-        return self.network.add(name, sees_project=True, shared={_CACHE: self.cache})
+        return self.network.add(name, sees_project=True, shared={CACHE: self.cache})
 
     def run(
         self, driver: Machine, pipeline: str, *options: str, environment: Mapping[str, str] | None = None
@@ -48,7 +48,7 @@ class Cluster:
         """`windowpane run` there, of a pipeline with this text."""
         driver.run("sh", "-c", f"cat > {SCRATCH}/pipeline.toml", given=pipeline)
         arguments = (sys.executable, "-m", "windowpane", "run", *options, f"{SCRATCH}/pipeline.toml")
-        given = {"XDG_CACHE_HOME": _CACHE, "PYTHONPATH": str(ROOT / "src"), "SPARK_SUBMIT_OPTS": _QUICK}
+        given = {"XDG_CACHE_HOME": CACHE, "PYTHONPATH": str(ROOT / "src"), "SPARK_SUBMIT_OPTS": _QUICK}
         return driver.start(self.log(driver), *arguments, environment=given | dict(environment or {}))
 
     def log(self, machine: Machine) -> Path:
@@ -84,9 +84,9 @@ def keeping_logs(connected: Network) -> Iterator[None]:
                 (connected.folder / f"{machine.name}.spark.log").write_text(text, encoding="utf-8")
 
 
-def make_bundle_in(cache: Path) -> None:
+def make_bundle_in(cache: Path) -> Path:
     """Where drivers find it."""
-    make_bundle(folder=cache / "windowpane" / "bundles")
+    return make_bundle(folder=cache / "windowpane" / "bundles").path
 
 
 def start_worker(cluster: Cluster, name: str, cores: int = 1) -> Machine:

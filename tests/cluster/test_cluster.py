@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture import account, calm_run, compare, make_job, output, unfinished
+from bench.torture import make_job
 from bench.torture_places import InStore
-from tests.cluster.machines import ROOT, SCRATCH, SPARK_HOME
+from tests.cluster.machines import ROOT, SCRATCH
+from tests.cluster.rows import FILES, SEED, differences
 from tests.cluster.standalone import (
     DEADLINE,
     EXECUTOR,
@@ -24,24 +25,14 @@ from tests.cluster.standalone import (
     start_worker,
     wait_until,
 )
-from tests.cluster.yarn import CONF, configure, start_node, yarn
 
 pytestmark = pytest.mark.cluster
-
-FILES = 6
-SEED = 5
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, bundles: Path) -> Iterator[Cluster]:
     with standalone(tmp_path, bundles) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same rows, on this machine, undisturbed."""
-    return calm_run(tmp_path_factory.mktemp("jobs") / "calm", SEED, FILES)
 
 
 @pytest.mark.parametrize("start_store", [start_bucket, start_hdfs])
@@ -79,7 +70,7 @@ def test_every_kind_of_machine_is_lost(
 
     store.bring_back(job)
     assert "adds up" in cluster.log(last).read_text()
-    assert [*compare(output(calm), output(job)), *account(job), *unfinished(job)] == []
+    assert differences(calm, job) == []
 
 
 def share_nothing(cluster: Cluster) -> None:
@@ -88,22 +79,3 @@ def share_nothing(cluster: Cluster) -> None:
     assert "mine" not in two.run("ls", SCRATCH)
     assert one.run("hostname") != two.run("hostname")
     assert one.run("sh", "-c", f"ls {ROOT} | wc -l").strip() == "0", "neither the project nor its Python is there"
-
-
-def test_on_yarn(tmp_path: Path, bundles: Path, calm: Path) -> None:
-    with yarn(tmp_path, bundles) as cluster:
-        store = start_hdfs(cluster)
-        files = store.address.removesuffix("/torture")
-        node = start_node(cluster, files)
-        job = make_job(tmp_path / "job", SEED, FILES, place=store)
-        driver = cluster.driver("driver1")
-        configure(driver, node, files)
-        settings = {"spark.executor.instances": 1, "spark.yarn.am.memory": "512m",
-                    "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*"}  # fmt: skip
-        text, environment = on_cluster(job, cluster, settings), {"HADOOP_CONF_DIR": CONF}
-        process = cluster.run(driver, text, "--drain", environment=environment)
-        wait_until(lambda: store.has_begun(job, 2), "no third micro-batch", process)
-        assert node.signal(signal.SIGKILL, EXECUTOR), "no executor runs"
-        assert process.wait(DEADLINE) == 0, cluster.log(driver).read_text()[-3000:]
-        store.bring_back(job)
-        assert [*compare(output(calm), output(job)), *account(job), *unfinished(job)] == []

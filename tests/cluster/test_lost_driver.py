@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture import account, calm_run, compare, make_job, output, unfinished
+from bench.torture import calm_run, make_job
+from tests.cluster.rows import SEED, differences
 from tests.cluster.standalone import drain, on_cluster, standalone, start_bucket, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FILES = 3
-SEED = 5
 ONE_CORE = {"spark.cores.max": 1}
 """The executor of a lost driver may take a while to notice it, and has its core until then."""
 
@@ -35,4 +35,4 @@ def test_nothing_is_shared_but_a_bucket(tmp_path: Path, bundles: Path) -> None:
         drain(cluster, driver, process, job)
         store.bring_back(job)
     calm = calm_run(tmp_path / "calm", SEED, FILES)
-    assert [*compare(output(calm), output(job)), *account(job), *unfinished(job)] == []
+    assert differences(calm, job) == []

@@ -1,22 +1,17 @@
-"""Standalone clusters from what the PySpark wheel holds: on loopback, or with a worker on a machine of its own.
-
-The other machine is a network namespace: it has its own addresses and its own loopback, and shares the files.
-"""
+"""A standalone cluster on loopback, from what the PySpark wheel holds. `tests/cluster` has machines of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
-import pytest
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 LOOPBACK = "127.0.0.1"
@@ -36,14 +31,6 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def cluster_elsewhere(folder: Path) -> Iterator[str]:
-    """The address of a master here whose one worker is on another machine."""
-    with other_machine() as (here, there, enter), started_master(folder, here) as (address, workers):
-        workers.append(start_worker(folder / "worker", there, address, enter))
-        yield address
-
-
-@contextlib.contextmanager
 def started_master(folder: Path, host: str) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A master's address, and a list of its workers: they end with it."""
     port, started = free_port(host), list[subprocess.Popen[bytes]]()
@@ -59,45 +46,10 @@ def started_master(folder: Path, host: str) -> Iterator[tuple[str, list[subproce
             process.wait()
 
 
-def start_worker(folder: Path, host: str, master: str, enter: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """A worker of one core. `enter`: the command that runs another one on the worker's machine."""
+def start_worker(folder: Path, host: str, master: str) -> subprocess.Popen[bytes]:
+    """A worker of one core."""
     worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--host", host]
-    return _start(folder, [*worker, "--webui-port", "0", "--work-dir", str(folder), master], host, enter)
-
-
-@contextlib.contextmanager
-def other_machine() -> Iterator[tuple[str, str, list[str]]]:
-    """An address here, one there, and a command that runs another one there."""
-    number = os.getpid() % 250
-    name, near, far = f"wp{os.getpid()}", f"wpn{number}", f"wpf{number}"
-    here, there = f"198.18.{number}.1", f"198.18.{number}.2"
-    inside = ["ip", "netns", "exec", name]
-    steps = [
-        ["ip", "netns", "add", name],
-        ["ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", name],
-        ["ip", "address", "add", f"{here}/30", "dev", near],
-        ["ip", "link", "set", near, "up"],
-        [*inside, "ip", "address", "add", f"{there}/30", "dev", far],
-        [*inside, "ip", "link", "set", far, "up"],
-        [*inside, "ip", "link", "set", "lo", "up"],
-        [*inside, "ip", "route", "add", "default", "via", here],
-    ]
-    try:
-        for step in steps:
-            _run_or_skip(step)
-        yield here, there, inside
-    finally:
-        if shutil.which("ip"):
-            subprocess.run(["ip", "link", "del", near], check=False, capture_output=True)
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
-def _run_or_skip(command: list[str]) -> None:
-    if shutil.which(command[0]) is None:
-        pytest.skip("`ip` is not installed (Debian: iproute2)")
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"network namespaces cannot be used here: {done.stderr.strip()}")
+    return _start(folder, [*worker, "--webui-port", "0", "--work-dir", str(folder), master], host)
 
 
 def kill_executors(folder: Path) -> None:
@@ -124,12 +76,12 @@ def free_port(host: str = LOOPBACK) -> int:
         return int(probe.getsockname()[1])
 
 
-def _start(folder: Path, arguments: list[str], host: str, enter: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+def _start(folder: Path, arguments: list[str], host: str) -> subprocess.Popen[bytes]:
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"SPARK_LOCAL_IP": host, "SPARK_NO_DAEMONIZE": "1"}
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
-            [*enter, str(SPARK_CLASS), *arguments],
+            [str(SPARK_CLASS), *arguments],
             cwd=folder,
             env=environment,
             stdout=log,

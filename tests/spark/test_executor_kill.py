@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 
 from bench.torture import account, compare, make_job, output, run_to_end, start
 from bench.torture_places import IN_FOLDER
+from tests.command_runs import DEADLINE
 from tests.spark.cluster import kill_executors, standalone_cluster
+from windowpane.connectors.sinks import MemorySink
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +39,14 @@ TWICE = """
 "spark.dynamicAllocation.executorIdleTimeout" = "1s"
 "spark.eventLog.enabled" = true
 "spark.eventLog.compress" = false
+"""
+
+LARGE_RECORD = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master(sys.argv[1]).config("spark.executor.memory", "512m")
+spark = builder.config("spark.rpc.message.maxSize", "1").getOrCreate()
+spark.createDataFrame([("x" * 3_000_000,)], "record string").repartition(1).write.format("noop").mode("append").save()
 """
 
 
@@ -90,3 +102,12 @@ def test_tasks_that_run_twice_count_once(calm: Path, cluster: tuple[str, Path], 
     assert not compare(output(calm), output(twice))
     assert not account(twice)
     assert sum(path.read_text(encoding="utf-8").count('"Speculative":true') for path in events.rglob("events_*"))
+
+
+def test_a_record_that_is_too_large_for_spark_s_messages(cluster: tuple[str, Path]) -> None:
+    """What Spark says then counts as a refused record: shorter ones may help."""
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE_RECORD, cluster[0]], capture_output=True, text=True, timeout=DEADLINE, check=False
+    )
+    assert "spark.rpc.message.maxSize" in done.stderr, done.stderr[-2000:]
+    assert MemorySink("s").refuses_record(RuntimeError(done.stderr))

@@ -270,18 +270,39 @@ def _jvm(jars: tuple[str, ...], _process: int) -> tuple[Any, Any]:
     """A JVM and the class loader of what it has compiled: once, as Py4J knows methods by the name of their class."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # noqa: PLC0415
 
-    found = find_spec("pyspark")
-    home = Path(os.environ.get("SPARK_HOME") or (Path(found.origin).parent if found and found.origin else ""))
-    bridge = sorted((home / "jars").glob("py4j-*.jar"))
-    parts = [os.environ.get("HADOOP_CONF_DIR", ""), *jars, f"{home}/jars/*"]
+    spark = _spark_classes()
+    bridge = next(filter(_is_bridge, spark), None)
+    parts = [os.environ.get("HADOOP_CONF_DIR", ""), *jars, *spark]
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ.get('PATH', '')}")
-    if not bridge or java is None:
+    if bridge is None or java is None:
         raise ConfigError("JAVA_MISSING", "checkpoints in Hadoop's file systems need PySpark's jars and Java 17")
     port, token = launch_gateway(
-        jarpath=str(bridge[0]), classpath=":".join(filter(None, parts)), javaopts=[_MEMORY, "-XX:+UseSerialGC"],
+        jarpath=bridge, classpath=":".join(filter(None, parts)), javaopts=[_MEMORY, "-XX:+UseSerialGC"],
         java_path=java, die_on_exit=True, create_new_process_group=True, enable_auth=True,
     )  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(_SOURCE)
     return gateway.jvm, compiler.getClassLoader()
+
+
+def _spark_classes() -> list[str]:
+    """Spark's jars: of the package, or of the JVM that runs already if the driver is in a container of a cluster.
+
+    Such a container has PySpark as an archive without jars.
+    """
+    found = find_spec("pyspark")
+    home = Path(os.environ.get("SPARK_HOME") or (Path(found.origin).parent if found and found.origin else ""))
+    jars = sorted(map(str, (home / "jars").glob("*.jar")))
+    if jars or "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return jars
+    from pyspark import SparkContext  # noqa: PLC0415  # commands that start no Spark do without
+
+    SparkContext._ensure_initialized()  # noqa: SLF001  # connects to the JVM of spark-submit
+    system: Any = SparkContext._jvm.java.lang.System  # type: ignore[union-attr]  # noqa: SLF001
+    return str(system.getProperty("java.class.path")).split(":")
+
+
+def _is_bridge(jar: str) -> bool:
+    """Whether it is the jar of Py4J."""
+    return Path(jar).name.startswith("py4j-") and jar.endswith(".jar")
