@@ -191,7 +191,7 @@ def test_sinks_that_come_at_once_make_their_tables_once(
 def test_values_of_every_type_arrive_as_they_are(
     database: Database, sink: MakeSink, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windowpane.connectors.postgres.sink.ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("windowpane.connectors.collecting.ROWS_AT_ONCE", 1)
     query = r"""SELECT * FROM VALUES
       (1Y, 2S, 3, 4L, CAST(1.5 AS FLOAT), 0.1D, 12.340BD, TRUE, 'a"b,\n\\', X'00FF', DATE'2024-02-29',
        TIMESTAMP'2024-05-01 12:00:00.123456Z', TIMESTAMP_NTZ'1969-12-31 23:59:59.999999', array(1, NULL),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from psycopg.rows import dict_row
@@ -62,17 +62,24 @@ class Broker:
             producer.produce(topic, value, key, partition, timestamp=at_ms or 0)
         assert producer.flush(30) == 0
 
-    def read(self, topic: str) -> list[Message]:
-        """All that is in a topic."""
-        consumer = Consumer({**self._client, "group.id": "reader", "enable.auto.commit": False})
-        partitions = consumer.list_topics(topic, 10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), 10)[1] for n in partitions}
+    def read(self, topic: str, *, committed: bool = False) -> list[Message]:
+        """All that is in a topic; `committed`: without what transactions have not committed."""
+        level = "read_committed" if committed else "read_uncommitted"
+        consumer = Consumer({
+            **self._client, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True,
+            "isolation.level": level,
+        })  # fmt: skip
+        left = set(consumer.list_topics(topic, 10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         found: list[Message] = []
-        while len(found) < sum(ends.values()):
+        while left:
             message = consumer.poll(10)
             assert message is not None
-            assert message.error() is None
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF
+                left.discard(message.partition() or 0)
+                continue
             key = message.key()
             headers: list[Any] = list(message.headers() or ())
             named = {name: value.decode() for name, value in headers}

@@ -138,6 +138,9 @@ class _Completeness:
         if sink.mode is not None and sink.mode not in known.modes:
             message = f"`{key}.mode` cannot be `{sink.mode}` with format {sink.format}"
             self._add("BAD_CHOICE", message, f"valid: {', '.join(known.modes)}", f"{key}.mode")
+        if sink.delivery is not None and sink.delivery not in known.deliveries:
+            message = f"`{key}.delivery` cannot be chosen with format {sink.format}"
+            self._add("BAD_CHOICE", message, "remove it; docs/connectors.md lists the guarantees", f"{key}.delivery")
         self._sink_options(f"{key}.options", sink, known)
         for option in known.required_options:
             if option not in sink.options:

@@ -321,6 +321,11 @@ class Sink(Settings):
         description="append: every emission is a new row. update: an emission replaces the previous one of its window "
         "and group; only for postgres. Unset: update for postgres if rows are grouped, otherwise append.",
     )
+    delivery: Literal["exactly_once", "at_least_once"] | None = Field(
+        default=None,
+        description="What happens to a batch that is written again after a crash; only for kafka, where unset means "
+        "at_least_once. Other sinks have one guarantee each.",
+    )
     retry: Retry = Field(default_factory=Retry, description="How failed writes are retried.")
     options: OptionMap = Field(default_factory=dict, description="Passed to the sink.")
 

@@ -11,17 +11,9 @@ from pyspark.sql import functions as F
 from windowpane.config import Stream
 from windowpane.connectors import decoding
 from windowpane.connectors.history import AnyReader
-from windowpane.connectors.sinks import (
-    EMIT_EPOCH,
-    GROUP_KEY,
-    IDENTITY,
-    IS_FINAL,
-    WHOLE_JSON,
-    WINDOW_ID,
-    Sink,
-    SinkBatch,
-    SinkSettings,
-)
+from windowpane.connectors.kafka_exactly_once import ExactlyOnceKafkaSink, refuse_batches_topic
+from windowpane.connectors.kafka_messages import messages
+from windowpane.connectors.sinks import Sink, SinkBatch, SinkSettings
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError, SinkError, gist
@@ -99,38 +91,21 @@ class KafkaSink(Sink):
         self._options = options
 
     @classmethod
-    def create(cls, name: str, settings: SinkSettings) -> KafkaSink:
+    def create(cls, name: str, settings: SinkSettings) -> Sink:
+        if settings.delivery == "exactly_once":
+            return ExactlyOnceKafkaSink(name, settings.options)
+        refuse_batches_topic(name, settings.options)
         return cls(name, settings.options)
+
+    @property
+    def place(self) -> str:
+        return self._options["topic"]
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
         require_connector(spark, f"sink `{self.name}`", f"sinks.{self.name}.format")
 
     def write(self, batch: SinkBatch) -> None:
-        messages = batch.frame.select(*(_side_record(batch) if batch.side_records else _result(batch)))
         try:
-            messages.write.format(KAFKA).mode("append").options(**self._options).save()
+            messages(batch).write.format(KAFKA).mode("append").options(**self._options).save()
         except Exception as failed:
             raise SinkError("SINK_WRITE", f"sink `{self.name}` (kafka): {gist(failed)}") from failed
-
-
-def _side_record(batch: SinkBatch) -> list[Column]:
-    return [F.col("value"), _headers(batch, {}).alias("headers")]
-
-
-def _result(batch: SinkBatch) -> list[Column]:
-    own = [F.col(f"`{name}`") for name in batch.frame.columns if name not in IDENTITY]
-    value = F.to_json(F.struct(*own), WHOLE_JSON)
-    if not batch.identified:
-        return [value.alias("value"), _headers(batch, {}).alias("headers")]
-    place = F.concat(F.lit('{"window_id":"'), F.col(WINDOW_ID), F.lit('","group_key":'), F.col(GROUP_KEY), F.lit("}"))
-    emission = {"window_id": F.col(WINDOW_ID), "emit_epoch": F.col(EMIT_EPOCH), "is_final": F.col(IS_FINAL)}
-    return [place.alias("key"), value.alias("value"), _headers(batch, emission).alias("headers")]
-
-
-def _headers(batch: SinkBatch, emission: dict[str, Column]) -> Column:
-    headers = {"transform": F.lit(batch.transform), "batch_id": F.lit(batch.batch_id), **emission}
-    pairs = [
-        F.struct(F.lit(name).alias("key"), F.encode(value.cast("string"), "UTF-8").alias("value"))
-        for name, value in headers.items()
-    ]
-    return F.array(*pairs)

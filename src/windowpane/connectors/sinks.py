@@ -101,6 +101,8 @@ class SinkSettings:
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     mode: str | None = None
+    delivery: Delivery | None = None
+    """What the pipeline asks for, of a sink that lets it choose."""
 
 
 class Sink(abc.ABC):

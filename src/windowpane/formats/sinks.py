@@ -35,6 +35,8 @@ class SinkFormat:
     options_hint: str = ""
     patterns: tuple[OptionPattern, ...] = ()
     modes: tuple[Literal["append", "update"], ...] = ("append",)
+    deliveries: tuple[Literal["exactly_once", "at_least_once"], ...] = ()
+    """The guarantees that a pipeline can choose from, the default first. Empty: there is only one."""
     takes_back: Literal["files", "rows"] | None = None
     """What a batch has written can be found and removed again, as files or as rows."""
 
@@ -67,7 +69,10 @@ SINKS = Registry(
         SinkFormat("csv", _FILES, needs_path=True, takes_back="files"),
         SinkFormat("parquet", _FILES, needs_path=True, takes_back="files"),
         SinkFormat(
-            KAFKA, "windowpane.connectors.kafka:KafkaSink", required_options=("kafka.bootstrap.servers", "topic")
+            KAFKA,
+            "windowpane.connectors.kafka:KafkaSink",
+            required_options=("kafka.bootstrap.servers", "topic"),
+            deliveries=("at_least_once", "exactly_once"),
         ),
         _POSTGRES,
         SinkFormat("memory", "windowpane.connectors.sinks:MemorySink"),

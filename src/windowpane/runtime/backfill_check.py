@@ -104,7 +104,8 @@ class BackfillCheck:
         names = ", ".join(f"`{sink.name}`" for sink in sinks)
         raise ConfigError(
             "CHECK_SINK", f"transform `{planned.plan.transform}` writes to {names}, which cannot be read back",
-            "files (json, csv, parquet) and PostgreSQL tables can be", key=f"transforms.{planned.plan.transform}.sink",
+            "files (json, csv, parquet), PostgreSQL tables, and Kafka topics with exactly-once delivery can be",
+            key=f"transforms.{planned.plan.transform}.sink",
         )  # fmt: skip
 
     def _facts(

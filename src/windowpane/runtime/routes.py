@@ -85,8 +85,9 @@ def build_sink(config: PipelineConfig, name: str, declared: SinkConfig) -> Sink:
     options = declared.spark_options
     path = declared.path or options.pop("path", None)
     settings = SinkSettings(
-        format=declared.format, path=resolved(path, config.base_dir), options=options, mode=declared.mode
-    )
+        format=declared.format, path=resolved(path, config.base_dir), options=options, mode=declared.mode,
+        delivery=declared.delivery,
+    )  # fmt: skip
     kind: type[Sink] = load(declared.sink_format.sink)
     return kind.create(name, settings)
 

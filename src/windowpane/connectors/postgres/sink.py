@@ -15,9 +15,9 @@ import pyarrow.csv
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from windowpane.checkpoint.lease import lease_lost
+from windowpane.connectors.collecting import tables
 from windowpane.connectors.postgres.columns import PostgresColumn, json_column, postgres_column
 from windowpane.connectors.postgres.reading import canonical_json, read_records, read_rows
 from windowpane.connectors.postgres.statements import (
@@ -45,8 +45,6 @@ Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 BATCHES = "windowpane_batches"
 RECORD = "record"
 KEPT_BATCHES = 1_000
-ROWS_AT_ONCE = 200_000
-"""Larger batches are collected one partition after the other."""
 _PASSING = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 """The server is unreachable or temporarily failing. Other errors would occur again."""
 
@@ -175,7 +173,7 @@ class PostgresSink(Sink):
         entry = self._enter(connection, batch)
         if entry is None:
             return
-        _stage(connection, target, _tables(rows, batch.rows))
+        _stage(connection, target, tables(rows, batch.rows))
         connection.execute(insert_staged(target, entry))
         connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
         batch.check_lease()
@@ -245,19 +243,6 @@ def _columns(batch: SinkBatch) -> tuple[tuple[PostgresColumn, ...], DataFrame]:
     return columns, batch.frame.selectExpr(*(f"{column.sent} AS c{n}" for n, column in enumerate(columns)))
 
 
-def _tables(frame: DataFrame, rows: int) -> Iterator[pa.Table]:
-    """The rows on the driver, in parts that fit into its memory."""
-    if rows <= ROWS_AT_ONCE:
-        yield frame.toArrow()
-        return
-    frame = frame.persist()
-    try:
-        for number in range(frame.rdd.getNumPartitions()):
-            yield frame.where(F.spark_partition_id() == number).toArrow()
-    finally:
-        frame.unpersist()
-
-
 def present_columns(connection: Connection, table: sql.Identifier) -> list[str]:
     """The columns of a table; empty if it does not exist."""
     named = table.as_string(connection)
@@ -265,12 +250,12 @@ def present_columns(connection: Connection, table: sql.Identifier) -> list[str]:
     return [str(row[0]) for row in connection.execute(columns, (named,))]
 
 
-def _stage(connection: Connection, target: Target, tables: Iterator[pa.Table]) -> None:
+def _stage(connection: Connection, target: Target, parts: Iterator[pa.Table]) -> None:
     staged = sql.SQL(", ".join(f"c{n} {column.staged}" for n, column in enumerate(target.columns)))
     connection.execute(sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(STAGED, staged))
     as_csv = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     with connection.cursor().copy(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(STAGED)) as copy:
-        for table in tables:
+        for table in parts:
             for batch in table.to_batches(max_chunksize=50_000):
                 text = io.BytesIO()
                 pyarrow.csv.write_csv(batch, text, as_csv)
