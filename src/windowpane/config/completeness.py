@@ -16,7 +16,7 @@ from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
 from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
-from windowpane.formats import CODECS, SOURCES, SinkFormat
+from windowpane.formats import CODECS, SOURCES, CodecFormat, SinkFormat
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -130,6 +130,22 @@ class _Completeness:
         elif CODECS.find(name) is None:
             message = f"`{key}` is `{MASK if hidden else name}`, which is not a known codec"
             self._add("BAD_CHOICE", message, f"valid: {nearest('' if hidden else name, CODECS.names)}", key)
+        elif stream.codec is not None:
+            self._codec_options(key.removesuffix(".value_format"), stream, stream.codec)
+
+    def _codec_options(self, key: str, stream: Stream, codec: CodecFormat) -> None:
+        for group in codec.required_options:
+            if not any(name in stream.options for name in group):
+                message = f"`{key}` needs the key `options.{group[0]}`, because its value_format is {codec.name}"
+                hint = f"or one of: {', '.join(group[1:])}" if len(group) > 1 else None
+                self._add("MISSING_KEY", message, hint, f"{key}.options.{group[0]}")
+        for name in codec.file_options:
+            if name in stream.options and not (self._origin.base_dir / str(stream.options[name])).is_file():
+                shown = MASK if stream.hides("options") else stream.options[name]
+                hint = "the path is relative to the folder of pipeline.toml"
+                self._add(
+                    "SCHEMA_FILE", f"`{key}.options.{name}`: there is no file `{shown}`", hint, f"{key}.options.{name}"
+                )
 
     def sink(self, key: str, sink: Sink) -> None:
         known = sink.sink_format

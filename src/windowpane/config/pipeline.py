@@ -76,6 +76,10 @@ class PipelineConfig(Settings):
     def read_from(self, origin: Origin) -> Self:
         """This configuration with its origin set."""
         self._origin = origin
+        for stream in self.streams.values():
+            for name in stream.codec.file_options if stream.codec else ():
+                if name in stream.options:
+                    stream.options[name] = self.resolve(str(stream.options[name]))
         return self
 
     def error(self, code: str, message: str, hint: str | None = None, *, key: str | None = None) -> ConfigError:
