@@ -10,15 +10,22 @@ import pyarrow as pa
 
 from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, nulls, widened
 
-PARTS = 16
+PARTS = 4
 """A batch with bad values is divided into so many parts, and these again."""
 Parse = Callable[[pa.Array], pa.RecordBatch]
 """Raises ValueError, as Arrow's errors are, if any value is bad."""
 Texts = Callable[[pa.Array], pa.Array]
 
 
-def decode_by_parts(values: pa.Array, schema: pa.Schema, parse: Parse, texts: Texts) -> Decoded:
-    """The columns of the schema. `texts`: what is kept of bad values."""
+Single = Callable[[pa.Array], Decoded]
+
+
+def decode_by_parts(
+    values: pa.Array, schema: pa.Schema, parse: Parse, texts: Texts, single: Single | None = None
+) -> Decoded:
+    """The columns of the schema. `texts`: what is kept of bad values. `single`: decodes a value that `parse` refuses,
+    which may be good all the same.
+    """
     if not len(values):
         return good(nulls(0, schema))
     parts: list[tuple[Positions, Decoded]] = []
@@ -30,7 +37,7 @@ def decode_by_parts(values: pa.Array, schema: pa.Schema, parse: Parse, texts: Te
         if columns is not None:
             parts.append((at, good(columns)))
         elif len(at) == 1:
-            parts.append((at, bad(texts(part), schema)))
+            parts.append((at, single(part) if single is not None else bad(texts(part), schema)))
         else:
             pending.extend(np.array_split(at, min(PARTS, len(at))))
     return parts[0][1] if len(parts) == 1 else in_order(parts, schema)

@@ -53,7 +53,8 @@ class CsvCodec:
         lines = io.BytesIO(
             pc.binary_join(pa.array([values.to_pylist()], pa.list_(pa.binary())), b"\n")[0].as_py() + b"\n"
         )
-        read = pyarrow.csv.ReadOptions(column_names=schema.names, block_size=max(1 << 20, lines.getbuffer().nbytes + 1))
+        block = max(1 << 20, lines.getbuffer().nbytes + 1)
+        read = pyarrow.csv.ReadOptions(column_names=schema.names, block_size=block, use_threads=False)
         parse = pyarrow.csv.ParseOptions(
             delimiter=given.get(SEPARATOR, ","), newlines_in_values=True, ignore_empty_lines=False
         )

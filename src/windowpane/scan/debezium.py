@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowpane.scan.bisecting import as_text
+from windowpane.scan.bisecting import as_text, decode_by_parts
 from windowpane.scan.codec_options import checked_options
 from windowpane.scan.decoded import Decoded
+from windowpane.scan.json.arrow_parser import by_arrow
 from windowpane.scan.json.decoding import decode
 
 OP, AT = "op", "ts_ms"
@@ -31,22 +32,46 @@ class DebeziumJsonCodec:
         checked_options("debezium-json", self.options, ())
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> Decoded:
-        event = _event(values)
-        is_known = pc.and_(pc.is_in(event.columns.column(OP), _OPS), event.bad.is_null())
-        deleted = pc.equal(event.columns.column(OP), "d")
-        image = pc.if_else(pc.fill_null(deleted, False), event.columns.column("before"), event.columns.column("after"))
-        own = pa.schema([column for column in schema if column.name not in (OP, AT)])
-        rows = decode(pc.fill_null(image, "").cast(pa.binary()), own)
-        columns = {name: rows.columns.column(name) for name in own.names}
-        columns |= {
-            name: event.columns.column(name).cast(schema.field(name).type) for name in (OP, AT) if name in schema.names
-        }
-        is_bad = pc.or_(rows.bad.is_valid(), pc.invert(is_known))
-        arrays = [pc.if_else(pc.invert(is_known), pa.scalar(None, each.type), columns[each.name]) for each in schema]
-        texts = (
-            pc.if_else(is_bad, as_text(values), _NONE) if pc.any(is_bad).as_py() else pa.nulls(len(values), pa.string())
+        return decode_by_parts(
+            values, schema, lambda part: _parsed(part, schema), as_text, lambda part: _one(part, schema)
         )
-        return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), texts)
+
+
+def _own(schema: pa.Schema) -> pa.Schema:
+    """The columns of the table."""
+    return pa.schema([column for column in schema if column.name not in (OP, AT)])
+
+
+def _parsed(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    """Events that Arrow parses at once. ValueError if one may be bad."""
+    row = pa.struct(list(_own(schema)))
+    fields = [pa.field("before", row), pa.field("after", row), pa.field(OP, pa.string()), pa.field(AT, pa.int64())]
+    found = by_arrow(values, pa.schema([("payload", pa.struct(fields)), *fields]))
+    if found is None:
+        raise pa.ArrowInvalid("not all are change events")
+    inner = dict(zip([each.name for each in fields], found.column("payload").flatten(), strict=True))
+    wrapped = found.column("payload").is_valid()
+    event = {name: pc.if_else(wrapped, inner[name], found.column(name)) for name in inner}
+    image = pc.if_else(pc.equal(event[OP], "d"), event["before"], event["after"])
+    if image.null_count or not pc.all(pc.is_in(event[OP], _OPS)).as_py():
+        raise pa.ArrowInvalid("not all have a known op and a row")
+    names = [each.name for each in row]
+    columns = {OP: event[OP], AT: event[AT]} | dict(zip(names, image.flatten() if names else (), strict=True))
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names})
+
+
+def _one(values: pa.Array, schema: pa.Schema) -> Decoded:
+    """Events one by one, with the rules of the JSON codec."""
+    event, own = _event(values), _own(schema)
+    is_known = pc.and_(pc.fill_null(pc.is_in(event.columns.column(OP), _OPS), False), event.bad.is_null())
+    deleted = pc.equal(event.columns.column(OP), "d")
+    image = pc.if_else(pc.fill_null(deleted, False), event.columns.column("before"), event.columns.column("after"))
+    rows = decode(pc.fill_null(image, "").cast(pa.binary()), own)
+    columns = {name: rows.columns.column(name) for name in own.names}
+    columns |= {name: event.columns.column(name) for name in (OP, AT)}
+    is_bad = pc.or_(rows.bad.is_valid(), pc.invert(is_known))
+    arrays = [pc.if_else(is_known, columns[each.name].cast(each.type), pa.scalar(None, each.type)) for each in schema]
+    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), pc.if_else(is_bad, as_text(values), _NONE))
 
 
 def _event(values: pa.Array) -> Decoded:
