@@ -14,8 +14,8 @@ from windowpane.plan.pipeline import plan_pipeline
 SQL = "SELECT k, count(*) AS n FROM {} GROUP BY k, tumblingwindow('ss', {})"
 
 
-def jobs(**transforms: Any) -> dict[str, PlannedJob]:
-    stream = {"format": "json", "path": "in", "schema": "ts BIGINT, k STRING, v BIGINT",
+def jobs(form: str = "parquet", **transforms: Any) -> dict[str, PlannedJob]:
+    stream = {"format": form, "path": "in", "schema": "ts BIGINT, k STRING, v BIGINT",
               "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}  # fmt: skip
     settings = {
         "streams": {"s": stream, "t": stream, "read_by_spark": stream | {"scan": "spark"}},
@@ -129,7 +129,7 @@ def test_windows_of_different_sizes_fold_rows_once() -> None:
         (over("s", limits={"max_groups": 9}), "its rows are not aggregated where they are read"),
         (
             over("s", side_output={"late": {"sink": "out", "include_original": True}}),
-            "it differs from `a` in original events",
+            "it differs from `a` in original events and columns read",
         ),
     ],
 )
@@ -137,3 +137,12 @@ def test_explain_says_why_a_transform_folds_alone(transform: dict[str, Any], rea
     found = sharing(a=over("s"), b=over("s", 10), odd=transform)
     assert found["odd"] == f"rows are folded for this transform alone: {reason}"
     assert found["a"] == "rows are folded once, with `b`, into panes of 5s"
+
+
+def test_a_value_of_json_that_does_not_fit_is_bad_only_for_those_that_read_it() -> None:
+    """So transforms that read other columns have other error rows, and fold by themselves."""
+    sums = {"sql": "SELECT k, sum(v) AS n FROM s GROUP BY k, tumblingwindow('ss', 10)"}
+    found = jobs("json", a=over("s"), b=sums)["a"]
+    alone = "rows are folded for this transform alone: it differs from `b` in columns read"
+    assert found.describe("a").endswith(alone)
+    assert "folded once" in jobs("parquet", a=over("s"), b=sums)["a"].describe("a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from windowpane.checkpoint.result_outbox import ResultOutbox, ResultPart, Waitin
 from windowpane.connectors.retrying import RetryingSink
 from windowpane.connectors.sinks import SinkBatch
 from windowpane.errors import SinkError, StateError
-from windowpane.spark.result_channel import ResultChannel
+from windowpane.spark.result_channel import HELD_SECONDS, ResultChannel
 
 ODD = pa.table({"k": ["é", None], "v": [float("nan"), -0.0], "t": pa.array([-1, None], pa.timestamp("us", "UTC"))})
 
@@ -94,6 +95,23 @@ def test_batches_wait_behind_the_first_that_failed_and_then_are_written_directly
     assert len(said) == 2
     assert "sink `dlq` is away: ConnectionError: the broker is away. Its results wait in the checkpoint" in said[0]
     assert "sink `dlq` is back and has caught up: 5 results of 3 batches waited since 1970-01-01T00:00:01" in said[1]
+
+
+def test_a_sink_that_is_away_holds_up_a_micro_batch_for_seconds_only(tmp_path: Path) -> None:
+    """However many attempts its settings allow. Rows that cannot wait get all of them."""
+    stopping = threading.Event()
+    sink = RetryingSink(taking := Taking(failures=10**6), stopping, (0.01, 60.0, 60.0))
+    channel = ResultChannel(
+        sink, ResultOutbox(FolderStore(tmp_path)), keep=keep, build=again, max_bytes=10**6, stopping=stopping,
+        pauses=(60.0,),
+    )  # fmt: skip
+    channel.begin(-1)
+    began = time.monotonic()
+    channel.write(batch(0))
+    assert time.monotonic() - began < HELD_SECONDS
+    assert (sink.retries, channel.undelivered()) == (1, 2)
+    taking.failures = 0
+    channel.close()
 
 
 def test_the_next_start_delivers_what_was_committed_before_anything_new(make: Make) -> None:

@@ -286,8 +286,8 @@ class Retry(Settings):
     attempts: int = Field(
         default=10,
         ge=1,
-        description="Number of attempts before a sink counts as away. Its results then wait in the checkpoint, or the "
-        "pipeline stops if options.max_result_backlog_bytes is 0.",
+        description="Number of attempts before the pipeline stops. A sink whose results can wait in the checkpoint "
+        "counts as away after 3 seconds at the latest.",
     )
     pause_us: PositiveDuration = Field(
         default=500_000,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from pyspark.errors import AnalysisException
@@ -72,38 +73,36 @@ class RetryingSink(Sink):
         """Whether the sink may take the batch when it is tried again."""
         return may_pass(failed) and not self._sink.refuses_record(failed)
 
-    def write(self, batch: SinkBatch) -> None:
+    def write(self, batch: SinkBatch, within: float | None = None) -> None:
+        """`within`: seconds after which no further attempt begins. None: all attempts are made."""
         batch.check_lease()
-        for number, pause in enumerate(self._pauses, start=1):
+        began = time.monotonic()
+        for number, pause in enumerate((*self._pauses, None), start=1):
             try:
                 return self._sink.write(batch)
+            except StateError:  # of the checkpoint: the sink is not to blame
+                raise
             except Exception as failed:
-                if self._stopping.is_set() or isinstance(failed, StateError):
+                if pause is not None and self._stopping.is_set():
                     raise
                 if not self.may_pass(failed):
                     raise self._refused(failed, batch) from failed
+                if pause is None or (within is not None and time.monotonic() + pause > began + within):
+                    raise self._given_up(failed, batch, number) from failed
                 _log.warning(
                     "sink `%s`, batch %d: attempt %d of %d failed, next attempt in %g s: %s",
                     self.name, batch.batch_id, number, len(self._pauses) + 1, pause, self._gist(failed),
                 )  # fmt: skip
                 self.retries += 1
                 self._stopping.wait(pause)
-        return self._last_try(batch)
+        return None
 
-    def _last_try(self, batch: SinkBatch) -> None:
-        try:
-            self._sink.write(batch)
-        except StateError:  # of the checkpoint: the sink is not to blame
-            raise
-        except Exception as failed:
-            if not self.may_pass(failed):
-                raise self._refused(failed, batch) from failed
-            raise SinkError(
-                "SINK_FAILED",
-                f"sink `{self.name}` could not take batch {batch.batch_id}, tried {len(self._pauses) + 1} times: "
-                f"{self._gist(failed)}",
-                "nothing is lost: the batch is not committed, and the next start repeats it",
-            ) from failed
+    def _given_up(self, failed: Exception, batch: SinkBatch, attempts: int) -> SinkError:
+        return SinkError(
+            "SINK_FAILED",
+            f"sink `{self.name}` could not take batch {batch.batch_id}, tried {attempts} times: {self._gist(failed)}",
+            "nothing is lost: the batch is not committed, and the next start repeats it",
+        )
 
     def _gist(self, failed: Exception) -> str:
         return self._redact(gist(failed)).removeprefix(f"sink `{self.name}` ")

@@ -63,6 +63,14 @@ class StreamScan:
         return f"{self.stream} is read by the columnar scan: no raw row enters the JVM"
 
 
+def judges_columns(scan: StreamScan) -> bool:
+    """Whether a record is bad only for transforms that read the column that does not fit. In messages, it is bad for
+    all: each transform reads all columns.
+    """
+    known = source_format(scan.format)
+    return known.is_files and known.untyped
+
+
 @dataclass(frozen=True)
 class ColumnarScan:
     """All streams of a query, each as often as FROM names it, in that order."""

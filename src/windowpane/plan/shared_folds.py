@@ -19,6 +19,7 @@ from windowpane.core.windows import Cumulate, Hopping, Tumbling
 from windowpane.evaluation.projection import Projection
 from windowpane.plan.build import Plan
 from windowpane.plan.node_fields import PhysicalCall
+from windowpane.plan.scan import judges_columns
 from windowpane.plan.stages import LeafStage, TimeStage, WindowStage
 from windowpane.time import format_duration
 
@@ -128,8 +129,8 @@ class _Candidate:
         stage, (time,) = self.plan.stages.input, self.plan.stages.of(TimeStage)
         where = self.projection.where
         fails = tuple(each for _, each in self.projection.computed if each.fails)
-        scan = self.plan.scan
-        assert scan is not None, "candidates are scanned"
+        assert self.plan.scan is not None, "candidates are scanned"
+        (scan,) = self.plan.scan.streams
         return {
             "event time": (
                 self.projection.times, stage.time_sources, stage.clock_fallback, stage.timed, time.max_future_skew_us
@@ -137,7 +138,9 @@ class _Candidate:
             "WHERE": None if where is None else self.definition(where),
             "keys": tuple((self.definition(key.name), key.label) for key in self.window.keys),
             "expressions that can fail": fails,
-            "original events": {column.name for column in scan.streams[0].columns} if stage.original else None,
+            "original events": stage.original,
+            # An original event has the columns that are read, and a record of an untyped file is bad because of them.
+            "columns read": {column.name for column in scan.columns} if stage.original or judges_columns(scan) else None,
         }  # fmt: skip
 
 

@@ -9,6 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from windowpane.evaluation.common_values import CommonValues
+from windowpane.scan.codec import Codec
+from windowpane.scan.own_columns import own_columns
 from windowpane.scan.scan import Damage, Reader, Scan, Scanned
 
 
@@ -19,6 +21,8 @@ class SharedScan:
     reader: Reader
     """Reads all columns that one of the scans reads."""
     scans: Mapping[str, Scan]
+    codec: Codec | None = None
+    """As of `own_columns`."""
 
     @classmethod
     def alone(cls, scan: Scan, tag: str = "") -> SharedScan:
@@ -41,16 +45,17 @@ class SharedScan:
         common, found = CommonValues(source, clock_us, items), dict[str, Scanned]()
         for tag, scan in self.scans.items():
             equal = self._first_equal[tag]
-            found[tag] = found.get(equal) or scan.scanned(self._own(source, scan), clock_us, common)
+            found[tag] = found.get(equal) or self._own(source, scan, clock_us, common)
         return found
+
+    def _own(self, source: pa.RecordBatch, scan: Scan, clock_us: int, common: CommonValues) -> Scanned:
+        """Rows as one transform takes them, which reads no more columns than its own."""
+        schema = scan.reader.schema
+        others = [name for name in self.reader.schema.names if name not in schema.names]
+        rows, differ = own_columns(source, schema, others, self.codec)
+        return scan.scanned(rows, clock_us, None if differ else common)
 
     @cached_property
     def _first_equal(self) -> dict[str, str]:
         """For each scan the first one that gives the same rows."""
         return {tag: next(each for each in self.scans if self.scans[each] == scan) for tag, scan in self.scans.items()}
-
-    def _own(self, source: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
-        """Without the columns that only other transforms read."""
-        own = set(scan.reader.schema.names)
-        others = [name for name in self.reader.schema.names if name not in own]
-        return source.drop_columns(others) if others else source

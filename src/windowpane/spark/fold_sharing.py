@@ -31,8 +31,8 @@ def shared_scan(
         if len({members[tag].rows_in for tag in fold.members}) > 1:
             continue
         first = scans[next(iter(fold.members))]
-        # Transforms that keep original events read the same columns: an event has those that its transform reads.
-        reader = first.reader if first.original else scan.reader
+        # Where it matters which columns are read, the transforms read the same ones.
+        reader = first.reader if first.original or scan.codec else scan.reader
         rows = replace(first, reader=reader, projections=(fold.projection,))
         scans = {fold.name: rows} | {tag: each for tag, each in scans.items() if tag not in fold.members}
         found.append(_panes(fold, rows, members))

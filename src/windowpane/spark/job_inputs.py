@@ -14,9 +14,10 @@ from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.time_range import ALWAYS, TimeRange
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
-from windowpane.plan.scan import StreamScan
+from windowpane.plan.scan import StreamScan, judges_columns
 from windowpane.plan.shared_folds import SharedFold, share_folds
 from windowpane.remote.access import NO_ACCESS, Access
+from windowpane.scan.codec import Codec
 from windowpane.scan.files import FileReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
@@ -115,7 +116,7 @@ def _scanned(
     opened = sources[next(iter(scans))].scanned
     assert opened is not None, "only such streams are scanned"
     workers = {tag: worker_scan(each, access) for tag, each in scans.items()}
-    shared = SharedScan(_reader(whole, access), workers)
+    shared = SharedScan(_reader(whole, access), workers, record_codec(whole))
     schemas = {tag: scan.schema for tag, scan in workers.items()}
     folds = share_folds({tag: plans[tag] for tag in scans}).folds
     return JobInput(opened(whole), schemas, shared, whole.partitions_of, folds)
@@ -127,6 +128,15 @@ def merged_scan(scans: Sequence[StreamScan]) -> StreamScan:
     columns = dict.fromkeys(column for each in scans for column in each.columns)
     own = dict.fromkeys(column for each in scans for column in each.own)
     return replace(chosen, columns=tuple(columns), own=tuple(own))
+
+
+def record_codec(scan: StreamScan) -> Codec | None:
+    """Decodes a record of a file again if that is bad because of a column; None for formats in which that is not so."""
+    if not judges_columns(scan):
+        return None
+    assert scan.codec is not None, "records of untyped files are decoded"
+    codec: Codec = load(scan.codec.workers)(dict(scan.decoding_options))
+    return codec
 
 
 def worker_scan(scan: StreamScan, access: Access = NO_ACCESS) -> Scan:

@@ -23,6 +23,8 @@ from windowpane.errors import SinkError, StateError
 from windowpane.spark.outbox_channel import TICK, OutboxChannel
 
 _log = logging.getLogger("windowpane.sinks")
+HELD_SECONDS = 3.0
+"""How long a micro-batch waits for a sink whose results can wait. Others of its job wait with it."""
 
 
 class ResultChannel(OutboxChannel[WaitingResults]):
@@ -134,8 +136,9 @@ class ResultChannel(OutboxChannel[WaitingResults]):
 
     def _is_written(self, batch: SinkBatch) -> bool:
         """Write a batch. False if it may wait, because the sink is away."""
+        waits = bool(self._max_bytes) and not batch.final
         try:
-            self.sink.write(batch)
+            self.sink.write(batch, within=HELD_SECONDS if waits else None)
         except SinkError as failed:
             if batch.final or not self._max_bytes or not failed.passing or self._stopping.is_set():
                 raise
