@@ -1,14 +1,19 @@
-"""What ten transforms over one stream cost in one job: against the most expensive of them alone, and ten jobs.
+"""What ten transforms over one stream cost in one job: against the most expensive of them alone, ten jobs, a statement
+set of Flink, and ten queries of Spark.
 
-    python -m bench.jobs [--rows 8000000] [--batch 1] [--rounds 1] [--json FILE]
+    python -m bench.jobs [--rows 20000000] [--batch 1] [--rounds 2] [--engines windowpane,spark,flink] [--json FILE]
 
 The transforms have five window sizes, two filters and three chains. All runs read the same parquet files with the
 columnar scan, in one session. A figure is the cost of a micro-batch, the median over all rounds without the first third
 of each and the last one: seconds by the clock, and processor time of the driver, the JVM and the workers. Ten jobs run
-side by side; their cost is that of reading as many rows. Goal: ten transforms in one job cost at most twice as much as
-the most expensive one alone.
+side by side; their cost is that of reading as many rows. A first job warms up the JVM and is not counted. Goal: ten
+transforms in one job cost at most twice as much as the most expensive one alone.
 
-Results are compared before any time is taken: of each transform in the job with those of the transform alone.
+Spark's own queries and Flink are measured by what a million further rows cost (`job_engines.py`): ten queries side by
+side and one statement set, each against the most expensive of them alone. Flink is installed into `.tools/flink`.
+
+Results are compared before any time is taken: of each transform in the job with those of the transform alone, of
+Spark's batch queries and of Flink.
 """
 
 from __future__ import annotations
@@ -24,12 +29,15 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
 from bench.discard import Discard
+from bench.job_engines import Shape, flink_results, flink_seconds, spark_results, spark_seconds
+from bench.nexmark.on_flink import flink_python
 from bench.rollup import processor_seconds
 from bench.spark import FILE_ROWS, SCHEMA, write_data
 from windowpane.checkpoint.ledger import Entry
@@ -39,17 +47,19 @@ from windowpane.runtime import Pipeline
 from windowpane.spark.session import create_session
 
 GOAL = 2.0
+PART = 4
+"""The shorter of two runs of Spark and Flink has this fraction of the rows."""
 KEYS, PER_SECOND = 1_000, 100_000
-COUNTED = "SELECT auction, count(*) AS n, sum(price) AS total, max(price) AS top FROM bids{where} GROUP BY auction"
-SECONDS = f"{COUNTED.format(where='')} WINDOW TUMBLING (SIZE 1 SECOND)"
-OVER = "SELECT auction, sum(n) AS n, max(top) AS top FROM ({below}) AS below GROUP BY auction WINDOW TUMBLING (SIZE {})"
-SIZES = ("1 SECOND", "5 SECONDS", "10 SECONDS", "30 SECONDS", "1 MINUTE")
-QUERIES = {
-    **{f"w{at}": f"{COUNTED.format(where='')} WINDOW TUMBLING (SIZE {size})" for at, size in enumerate(SIZES)},
-    "cheap": f"{COUNTED.format(where=' WHERE price < 1000')} WINDOW HOPPING (SIZE 20 SECONDS, SLIDE 10 SECONDS)",
-    "odd": f"{COUNTED.format(where=' WHERE auction % 2 = 1')} WINDOW TUMBLING (SIZE 15 SECONDS)",
-    **{f"chain{at}": OVER.format(size, below=SECONDS) for at, size in enumerate(("10 SECONDS", "1 MINUTE", "1 HOUR"))},
+SHAPES = {
+    **{
+        f"w{at}": Shape(size)
+        for at, size in enumerate(("1 SECOND", "5 SECONDS", "10 SECONDS", "30 SECONDS", "1 MINUTE"))
+    },
+    "cheap": Shape("20 SECONDS", "10 SECONDS", where="price < 1000"),
+    "odd": Shape("15 SECONDS", where="auction % 2 = 1"),
+    **{f"chain{at}": Shape("1 SECOND", over=size) for at, size in enumerate(("10 SECONDS", "1 MINUTE", "1 HOUR"))},
 }
+QUERIES = {name: shape.sql() for name, shape in SHAPES.items()}
 Cost = tuple[float, float]
 """Of a micro-batch: seconds by the clock, and processor time."""
 
@@ -86,17 +96,27 @@ def run(
     return [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(ends)]
 
 
-def check(spark: SparkSession, scratch: Path) -> None:
-    """Each transform gives in the job what it gives alone."""
+def check(spark: SparkSession, scratch: Path, flink: str | None) -> None:
+    """Each transform gives in the job what it gives alone, and what the other engines give."""
     data = scratch / "check"
     write_data(data, 2 * FILE_ROWS, KEYS, PER_SECOND // 10)
     together = {name: MemorySink(name) for name in QUERIES}
     run(spark, QUERIES, together, data=data, files=1, checkpoint=scratch / "checked")
+    found = {name: Counter(map(tuple, sink.rows)) for name, sink in together.items()}
     for name, sql in QUERIES.items():
         alone = MemorySink(name)
         run(spark, {name: sql}, {name: alone}, data=data, files=1, checkpoint=scratch / f"checked-{name}")
-        if Counter(map(str, alone.rows)) != Counter(map(str, together[name].rows)) or not alone.rows:
-            sys.exit(f"{name}: results differ ({len(together[name].rows)} rows, alone {len(alone.rows)})")
+        _compare(name, "alone", found[name], Counter(map(tuple, alone.rows)))
+    for name, rows in spark_results(spark, SHAPES, data).items():
+        _compare(name, "Spark", found[name], rows)
+    if flink is not None:
+        for name, rows in flink_results(flink, SHAPES, data, scratch / "flink-results").items():
+            _compare(name, "Flink", found[name], rows)
+
+
+def _compare(name: str, who: str, found: Counter[Any], wanted: Counter[Any]) -> None:
+    if found != wanted or not wanted:
+        sys.exit(f"{name}: results differ ({found.total()} rows, {who} {wanted.total()})")
 
 
 def measure(spark: SparkSession, scratch: Path, files: int, rounds: int) -> dict[str, Cost]:
@@ -104,6 +124,8 @@ def measure(spark: SparkSession, scratch: Path, files: int, rounds: int) -> dict
     cases = {name: ({name: sql}, True) for name, sql in QUERIES.items()}
     cases |= {"one job": (QUERIES, True), "ten jobs": (QUERIES, False)}
     costs: dict[str, list[Cost]] = {name: [] for name in cases}
+    warm = {name: Discard(name) for name in QUERIES}
+    run(spark, QUERIES, warm, data=scratch / "data", files=files, checkpoint=scratch / "warm-up")
     for number in range(rounds):
         for name, (queries, share) in cases.items():
             sinks = {each: Discard(each) for each in queries}
@@ -131,21 +153,80 @@ def report(found: dict[str, Cost], title: str) -> Table:
     return table
 
 
+def measure_spark(spark: SparkSession, scratch: Path, files: int, rows: int) -> dict[str, Cost]:
+    """Seconds for a million further rows: of each query alone, and of ten side by side."""
+    cases = {name: {name: shape} for name, shape in SHAPES.items()} | {"ten queries": SHAPES}
+    found: dict[str, Cost] = {}
+    spark_seconds(spark, SHAPES, scratch / "part", files, scratch / "spark-warm-up")
+    for name, shapes in cases.items():
+        part, whole = (
+            spark_seconds(spark, shapes, scratch / which, files, scratch / f"spark-{which}-{name.replace(' ', '-')}")
+            for which in ("part", "data")
+        )
+        more = (rows - rows // PART) / 1e6
+        found[name] = ((whole[0] - part[0]) / more, (whole[1] - part[1]) / more)
+        Console(stderr=True).print(f"Spark, {name}: {whole[0]:.1f} s", highlight=False)
+    return found
+
+
+def measure_flink(python: str, scratch: Path, rows: int) -> dict[str, float]:
+    """Seconds for a million further rows: of each query alone, and of the statement set."""
+    cases = {name: [name] for name in SHAPES} | {"statement set": list(SHAPES)}
+    runs = {"warm-up": (list(SHAPES), SHAPES, scratch / "part")}
+    runs |= {f"{which} {name}": (chosen, SHAPES, scratch / which) for name, chosen in cases.items()
+             for which in ("part", "data")}  # fmt: skip
+    took = flink_seconds(python, runs)
+    return {name: (took[f"data {name}"] - took[f"part {name}"]) / ((rows - rows // PART) / 1e6) for name in cases}
+
+
+def report_engines(spark: Mapping[str, Cost], flink: Mapping[str, float]) -> Table:
+    table = Table(
+        "run", "s per M rows", "ratio", "processor time", "ratio", title="other engines", title_justify="left"
+    )
+    if spark:
+        dearest = max(SHAPES, key=lambda name: spark[name][1])
+        for name in (dearest, "ten queries"):
+            ratios = [spent / base for spent, base in zip(spark[name], spark[dearest], strict=True)]
+            clock, processor = spark[name]
+            table.add_row(
+                f"Spark, {name}", f"{clock:.3f}", f"{ratios[0]:.2f}x", f"{processor:.3f}", f"{ratios[1]:.2f}x"
+            )
+    if flink:
+        slowest = max(SHAPES, key=lambda name: flink[name])
+        for name in (slowest, "statement set"):
+            table.add_row(f"Flink, {name}", f"{flink[name]:.3f}", f"{flink[name] / flink[slowest]:.2f}x", "", "")
+    return table
+
+
 def main() -> None:
     given = _arguments()
+    engines = given.engines.split(",")
+    flink = _flink() if "flink" in engines else None
     os.environ.setdefault("SPARK_LOCAL_DIRS", tempfile.gettempdir())
     spark = create_session(SparkSettings(master="local[2]", config={"spark.driver.memory": "4g"}), 2)
     with tempfile.TemporaryDirectory(prefix="bench-jobs-") as folder:
         scratch = Path(folder)
         if not given.unchecked:
-            check(spark, scratch)
+            check(spark, scratch, flink)
         write_data(scratch / "data", given.rows, KEYS, PER_SECOND)
+        write_data(scratch / "part", given.rows // PART, KEYS, PER_SECOND)
         files = max(1, round(given.batch * 1e6 / FILE_ROWS))
-        found = measure(spark, scratch, files, given.rounds)
-    Console(width=120).print(report(found, f"micro-batches of {files * FILE_ROWS / 1e6:.1f} M rows"))
+        found = measure(spark, scratch, files, given.rounds) if "windowpane" in engines else {}
+        native = measure_spark(spark, scratch, files, given.rows) if "spark" in engines else {}
+        spark.stop()
+        others = measure_flink(flink, scratch, given.rows) if flink else {}
+    if found:
+        Console(width=120).print(report(found, f"micro-batches of {files * FILE_ROWS / 1e6:.1f} M rows"))
+    if native or others:
+        Console(width=120).print(report_engines(native, others))
     if given.json:
-        Path(given.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
-    spark.stop()
+        figures = {"windowpane": found, "spark": native, "flink": others}
+        Path(given.json).write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+def _flink() -> str:
+    python, reason = flink_python()
+    return python or sys.exit(f"Flink cannot be had: {reason}. Leave it out with --engines windowpane,spark")
 
 
 def _arguments() -> argparse.Namespace:
@@ -153,6 +234,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--batch", type=float, default=1.0, help="millions of rows a micro-batch")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--engines", default="windowpane", help="windowpane, spark, flink, separated by commas")
     parser.add_argument("--unchecked", action="store_true", help="do not compare results before")
     parser.add_argument("--json", help="also write the figures to this file")
     return parser.parse_args()

@@ -18,6 +18,7 @@ import pytest
 from bench.torture import FIRST_FILE_TIME, kill_at, run_to_end
 from windowpane.checkpoint.ledger import Entry
 from windowpane.cli.status import show_status
+from windowpane.plan.shared_folds import share_folds
 from windowpane.runtime import Pipeline
 from windowpane.testing import Harness
 
@@ -47,8 +48,10 @@ WINDOWS = {
     "t": "SELECT k, sum(v) AS total, count(*) AS n, window_start FROM s WHERE j = 'a' GROUP BY k "
     "WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 3 SECONDS)",
     "u": "SELECT j, max(v) AS top, first(k) AS k, window_start FROM s GROUP BY j WINDOW SESSION (GAP 2 SECONDS)",
+    "x": "SELECT k, j, max(v) AS top, count(*) AS n, window_start FROM s GROUP BY k, j "
+    "WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 4 SECONDS)",
 }
-"""In one job with the chains: all of them read the same stream."""
+"""In one job with the chains: all of them read the same stream. The last one shares its fold with the chains."""
 JOINS = {
     "w": "SELECT window_start, a.k, count(*) AS n, sum(v * w) AS p FROM a LEFT JOIN b ON a.k = b.k AND v <> w "
     "GROUP BY hoppingwindow('ss', 4, 2), a.k",
@@ -154,7 +157,9 @@ def test_kills_of_windows_over_windows_and_of_joins(tmp_path: Path) -> None:
     assert stages == {"q": ["window_2", "window_3"], "r": ["window_2"]}
     shared = {name: each.get("job") for name, each in shown.items()}
     assert shared == dict.fromkeys([*CHAINS, *WINDOWS], "s") | dict.fromkeys(JOINS)
-    assert not list(tmp_path.glob("state/[qrtu]/spark*")), "one Spark checkpoint for all of them"
+    folds = share_folds({plan.transform: plan for plan in Pipeline.from_toml(tmp_path / "pipeline.toml").plans}).folds
+    assert [set(fold.members) for fold in folds] == [{"q", "r", "x"}]
+    assert not list(tmp_path.glob("state/[qrtux]/spark*")), "one Spark checkpoint for all of them"
     assert "window_3" in show_status(tmp_path / "pipeline.toml", as_json=False)
 
 

@@ -131,6 +131,7 @@ class _Candidate:
         fails = tuple(each for _, each in self.projection.computed if each.fails)
         assert self.plan.scan is not None, "candidates are scanned"
         (scan,) = self.plan.scan.streams
+        columns = {column.name for column in scan.columns}
         return {
             "event time": (
                 self.projection.times, stage.time_sources, stage.clock_fallback, stage.timed, time.max_future_skew_us
@@ -140,7 +141,7 @@ class _Candidate:
             "expressions that can fail": fails,
             "original events": stage.original,
             # An original event has the columns that are read, and a record of an untyped file is bad because of them.
-            "columns read": {column.name for column in scan.columns} if stage.original or judges_columns(scan) else None,
+            "columns read": columns if stage.original or judges_columns(scan) else None,
         }  # fmt: skip
 
 
