@@ -170,6 +170,11 @@ torture-state: setup ## Kill a pipeline while it merges state and closes a windo
 	@scripts/java
 	$(PYTHON) -m bench.torture_state --groups $(GROUPS) $(if $(SEED),--seed $(SEED))
 
+.PHONY: torture-evolve
+torture-evolve: setup ## Change a query five times while rows flow and its process is killed, and compare with an oracle (SEED= repeats a failure)
+	@scripts/java
+	$(PYTHON) -m bench.torture_evolve $(if $(SEED),--seed $(SEED))
+
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written
 	rm -rf .venv .tools .tools-deploy .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse \

@@ -9,6 +9,8 @@ import pytest
 
 from tests.checkpoint.memory_store import MemoryStore
 from windowpane.checkpoint.job_claims import Claimed, admit_jobs, claim_jobs
+from windowpane.checkpoint.job_folders import job_folders
+from windowpane.checkpoint.job_members import Consent
 from windowpane.checkpoint.jobs import recorded_jobs
 from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.checkpoint.resetting import check_whole_jobs, remove_checkpoints
@@ -54,15 +56,41 @@ def test_new_transforms_over_a_stream_share_a_job_and_keep_it(store: Store) -> N
     assert {each.checkpoint.tag: each.record.job for job in first for each in job} == {"a": "s", "c": "s", "": ""}
     assert recorded_jobs(store)["s"].transforms == ["a", "c"]
     again = claim_jobs(store, planned("a", "b", "c", "d"), OPTIONS)
-    assert names(again) == [["a", "c"], ["b"], ["d"]], "one that is added later is a job of its own"
+    assert names(again) == [["a", "c", "d"], ["b"]], "one that is added later comes to the job"
     assert [each.record.shards for job in again for each in job] == [3, 3, 3, 3]
 
 
-def test_a_checkpoint_of_an_earlier_version_goes_on_with_a_job_per_transform(store: Store) -> None:
+def test_new_transforms_come_to_one_that_was_a_job_by_itself(store: Store) -> None:
     for job in planned("a", "b"):
         for plan in job.plans:
             Checkpoint(store.below(plan.transform)).claim(plan, 3)
-    assert names(claim_jobs(store, planned("a", "b", "c", "d"), OPTIONS)) == [["a"], ["b"], ["c", "d"]]
+    first = claim_jobs(store, planned("a", "b", "c", "d"), OPTIONS)
+    assert names(first) == [["a", "c", "d"], ["b"]]
+    assert [each.checkpoint.state_tag for each in first[0]] == ["", "c", "d"]
+    assert {each.checkpoint.job_address for each in first[0]} == {store.address("a")}
+    assert names(claim_jobs(store, planned("a", "b", "c", "d"), OPTIONS)) == names(first)
+    assert {job.name: job.homes for job in job_folders(store)} == {"a": ("a", "c", "d"), "b": ("b",)}
+
+
+def test_removed_transforms_are_dropped_and_come_back_with_a_state_of_their_own(store: Store) -> None:
+    claim_jobs(store, planned("a", "b", "c"), OPTIONS)
+    agreed = Consent(evolve=True, defined=frozenset("ac"))
+    with pytest.raises(StateError, match="no longer has `b`"):
+        admit_jobs(store, planned("a", "c"), OPTIONS, consent=Consent(defined=frozenset("ac")))
+    assert names(claim_jobs(store, planned("a", "c"), OPTIONS, consent=agreed)) == [["a", "c"]]
+    assert recorded_jobs(store)["s"].dropped == ["b"]
+    assert not store.below("b").names()
+    ((_, _, back),) = claim_jobs(store, planned("a", "c", "b"), OPTIONS)
+    assert (back.plan.transform, back.checkpoint.state_tag) == ("b", "b~2")
+
+
+def test_removed_transforms_leave_once_they_have_emitted_their_windows(store: Store) -> None:
+    claim_jobs(store, planned("a", "b"), OPTIONS)
+    agreed = Consent(drain_removed=True, defined=frozenset("a"))
+    again = {"b": planned("b")[0].plans[0]}
+    ((first, leaving),) = claim_jobs(store, planned("a"), OPTIONS, consent=agreed, replan=lambda name, _: again[name])
+    assert (first.leaves, leaving.leaves, leaving.plan.transform) == (False, True, "b")
+    assert recorded_jobs(store)["s"].leaving == ["b"]
 
 
 def test_a_start_that_was_cut_short_is_taken_up(store: Store) -> None:

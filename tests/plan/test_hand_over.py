@@ -102,7 +102,10 @@ def test_windows_of_both_plans_are_whole(name: str, seed: int) -> None:
     kept = [row for row in rows if row[2] > 3]
     assert emitted([each for each, _ in steps]) == windows(kept, new_spans, lambda start: start >= cut)
     assert not any(each.side for pair in steps for each in pair if each)
-    assert sum(step.accounting.no_window for pair in steps for step in pair if step) > 0
+    counted = sum(step.accounting.in_ for pair in steps for step in pair if step)
+    both = [ts for ts, _, _ in rows[30:] if ts >= cut and any(start < cut for start, _ in old_spans(ts))]
+    assert counted == 50 + len(both), "a row counts in one plan, or in both if its windows are"
+    assert not sum(step.accounting.no_window for pair in steps for step in pair if step)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,11 +145,11 @@ def test_rows_of_a_plan_that_has_ended_are_late() -> None:
     assert job.cut_us == 10 * SECOND
     step = job.push(given([(12_000, "x", 1), (2_000, "x", 1)]))
     assert step.before is not None
-    assert (step.before.accounting.aggregated, step.before.accounting.no_window) == (1, 1)
-    assert (step.after.accounting.aggregated, step.after.accounting.no_window) == (1, 1)
+    assert (step.before.accounting.aggregated, step.before.accounting.in_) == (1, 1)
+    assert (step.after.accounting.aggregated, step.after.accounting.in_) == (1, 1)
     step = job.push(given([(25_000, "x", 1), (3_000, "x", 1)]))
     assert step.before is not None
-    assert (step.before.accounting.late, step.after.accounting.no_window) == (1, 1)
+    assert (step.before.accounting.late, step.after.accounting.in_) == (1, 1)
     step = job.push(given([(4_000, "x", 1)]))
     assert (step.before, step.after.accounting.late) == (None, 1)
 

@@ -135,11 +135,12 @@ class Job:
     def outcome(self) -> Outcome:
         ledger = self.pipeline().checkpoint(self.pipeline().plans[0]).ledger
         entries = [entry for batch in ledger.batch_ids() if (entry := ledger.read(batch)) is not None]
-        rows = {
-            batch: [_plain(row.asDict(recursive=True)) for row in got]
-            for (batch, _), got in self.results._batches.items()
-        }
-        side = {batch: [json.loads(row[0]) for row in got] for (batch, _), got in self.dlq._batches.items()}
+        rows: dict[int, list[dict[str, Any]]] = {}
+        side: dict[int, list[dict[str, Any]]] = {}
+        for (batch, _), got in self.results._batches.items():  # versions of a query each write a batch
+            rows.setdefault(batch, []).extend(_plain(row.asDict(recursive=True)) for row in got)
+        for (batch, _), got in self.dlq._batches.items():
+            side.setdefault(batch, []).extend(json.loads(row[0]) for row in got)
         return Outcome(rows, side, entries)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import replace
 
@@ -14,7 +15,12 @@ from windowpane.plan.changes import RETIMES, Change, closed_until_us, compare, s
 from windowpane.plan.cuts import cut_between_us
 from windowpane.plan.shape import PlanShape, shape_of
 
+NO_CUT = "no instant begins a window in both queries"
 _EARLIER = "an earlier version made this checkpoint and did not keep enough of its plan"
+_DECODED = (
+    "this needs a hand-over, for which workers have to decode the rows, and Spark decodes those of one of the queries: "
+    "windowpane explain says why"
+)
 _AGAIN = "run the query it was made with, set another `checkpoint` folder, or begin anew: windowpane reset"
 
 
@@ -25,56 +31,81 @@ def change_to(record: PlanRecord, plan: Plan) -> Change:
         return Change("unchanged") if same else Change("refused", reason=_EARLIER)
     found = compare(record.shape, shape_of(plan))
     if same:
-        return settings_only(record.shape, shape_of(plan), found)
-    return Change("taken_over", ("the text",)) if found.kind == "unchanged" else found
+        found = settings_only(record.shape, shape_of(plan), found)
+    if found.kind == "hand_over" and record.definition is None:
+        return Change("refused", found.what, _EARLIER)
+    if found.kind == "hand_over" and not (record.scanned and plan.scan is not None):
+        return Change("refused", found.what, _DECODED)
+    return Change("taken_over", ("the text",)) if found.kind == "unchanged" and not same else found
 
 
 def cut_us(record: PlanRecord, plan: Plan, last: Entry | None) -> int | None:
     """Where a hand-over to this plan cuts time; None if both plans never begin a window at the same instant."""
     if last is None or record.shape is None:
         return None
-    read_us = max([*last.maxima.values(), *([] if last.maxima else [last.clock_us])])
-    return cut_between_us(record.shape, shape_of(plan), read_us)
+    read = [*last.maxima.values(), *([] if last.latest_us is None else [last.latest_us])] or [last.clock_us]
+    before = [] if record.from_us is None else [record.from_us]
+    return cut_between_us(record.shape, shape_of(plan), max([*read, *before]))
 
 
-def check_change(record: PlanRecord, plan: Plan, checkpoint: str, *, evolve: bool, pending: int | None) -> Change:
-    """StateError unless the checkpoint can go on with this plan, and the user has agreed to a change of the query.
+def must_settle(record: PlanRecord, plan: Plan) -> bool:
+    """Whether a micro-batch that was begun with the earlier plan has to be completed with it.
 
-    `pending` is a micro-batch that was begun and not completed.
+    Another plan would give other results for it than a sink may have.
     """
     change = change_to(record, plan)
-    changed = record.plan_id != plan.plan_id
-    if not changed and change.goes_on:
-        return change
-    if not change.goes_on:
-        raise _refusal(record, plan, checkpoint, change)
-    if not evolve:
+    return change.kind == "hand_over" or any(each in RETIMES for each in change.what)
+
+
+def check_change(record: PlanRecord, plan: Plan, checkpoint: str, *, evolve: bool, last: Entry | None) -> Change:
+    """StateError unless the checkpoint can go on with this plan, and the user has agreed to a change of the query.
+
+    `last` is the last entry of its ledger.
+    """
+    change = change_to(record, plan)
+    if change.kind == "refused":
+        raise _refusal(record, plan, checkpoint, change.reason)
+    if change.kind == "hand_over" and last is not None and cut_us(record, plan, last) is None:
+        raise _refusal(record, plan, checkpoint, f"this needs a hand-over ({', '.join(change.what)}), and {NO_CUT}")
+    changed = record.plan_id != plan.plan_id or change.kind == "hand_over"
+    if changed and not evolve:
+        shown = difference(record.sql, plan.query.canonical)
         raise StateError(
             "CHECKPOINT_OTHER_QUERY",
             f"the checkpoint {checkpoint} belongs to plan {record.plan_id}, this query is plan {plan.plan_id}:\n"
-            f"{difference(record.sql, plan.query.canonical)}\nThe change would be {change.words}.",
+            f"{shown or '  (other settings of the transform)'}\nThe change would be {change.words}.",
             "agree to it with windowpane run --evolve, run the query the checkpoint was made with, set another "
             "`checkpoint` folder, or begin anew: windowpane reset",
-        )
-    retimed = [each for each in change.what if each in RETIMES]
-    if pending is not None and retimed:
-        raise StateError(
-            "CHECKPOINT_PENDING_BATCH",
-            f"micro-batch {pending} of {checkpoint} was begun with the earlier query and not completed. A change of "
-            f"{', '.join(retimed)} would give other results for it than a sink may have",
-            "complete it first: run the earlier query once, for example with --trigger available_now",
         )
     return change
 
 
-def _refusal(record: PlanRecord, plan: Plan, checkpoint: str, change: Change) -> StateError:
+def _refusal(record: PlanRecord, plan: Plan, checkpoint: str, reason: str) -> StateError:
     shown = difference(record.sql, plan.query.canonical)
     message = f"the checkpoint {checkpoint} belongs to plan {record.plan_id}, and cannot go on as {plan.plan_id}: "
-    if change.kind == "hand_over":
-        message += f"the change needs a hand-over ({', '.join(change.what)}), which is not supported yet"
-    else:
-        message += change.reason
-    return StateError("CHECKPOINT_OTHER_QUERY", message + (f":\n{shown}" if shown else ""), _AGAIN)
+    return StateError("CHECKPOINT_OTHER_QUERY", message + reason + (f":\n{shown}" if shown else ""), _AGAIN)
+
+
+def handed_over(record: PlanRecord, plan: Plan, change: Change, last: Entry | None) -> PlanRecord:
+    """The record of a checkpoint whose plan hands its windows over to another one. `last`: as of `evolved`.
+
+    If no micro-batch has run, there is nothing to hand over.
+    """
+    cut = cut_us(record, plan, last)
+    made = PlanRecord.of(plan, record.shards, spread=record.spread or None)
+    used = {each.plan_id for each in record.plans} | {record.plan_id}
+    number = record.version if last is None else record.version + 1
+    before = record.plans or (first_version(record, None),)
+    version = PlanVersion(plan.plan_id, plan.query.canonical, _now_us(), 0 if last is None else last.batch_id + 1,
+                          change.kind, change.what, cut)  # fmt: skip
+    old = replace(record, until_us=cut, plans=(), earlier=())
+    return replace(
+        made,
+        ticks=record.ticks, generation=record.generation, unnamed_until=record.unnamed_until, job=record.job,
+        steps=record.steps, shape=shape_of(plan), plans=(*before, version), version=number, from_us=cut,
+        windows_of=_renewed(plan.plan_id, number) if plan.plan_id in used else None,
+        earlier=record.earlier if last is None else (*record.earlier, old),
+    )  # fmt: skip
 
 
 def evolved(record: PlanRecord, plan: Plan, change: Change, last: Entry | None) -> PlanRecord:
@@ -101,6 +132,11 @@ def evolved(record: PlanRecord, plan: Plan, change: Change, last: Entry | None) 
         closed_until_us=max(until, default=None),
         plans=(*(record.plans or (first_version(record, None),)), version),
     )
+
+
+def _renewed(plan_id: str, version: int) -> str:
+    """What ids of windows are made from if the plan has been there before: its windows are others now."""
+    return hashlib.sha256(f"{plan_id} {version}".encode()).hexdigest()[:16]
 
 
 def first_version(record: PlanRecord, since_us: int | None) -> PlanVersion:

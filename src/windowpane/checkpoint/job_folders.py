@@ -54,17 +54,20 @@ def _candidates(store: Store) -> Iterator[str]:
 def _record(store: Store) -> dict[str, Any] | None:
     """What a folder says about itself; None if it belongs to no job."""
     names = store.names()
-    for file in (PLAN_FILE, JOB_FILE):
-        if file in names:
-            return read_object(store, file, {})
+    found = [read_object(store, file, {}) or {} for file in (PLAN_FILE, JOB_FILE) if file in names]
+    if found:
+        return {key: value for record in found for key, value in record.items()}  # of a host, the job's go first
     return {} if any(map(is_spark_folder, names)) else None
 
 
 def _owner(name: str, record: dict[str, Any], records: dict[str, dict[str, Any]]) -> str | None:
     """The folder of the job that a transform shares with others; None if the folder is that of a job."""
-    if f"{JOBS}/{record.get('job')}" in records:
-        return f"{JOBS}/{record['job']}"
+    if record.get("host") == name:
+        return None
     sharing = (
-        job for job, each in records.items() if job.startswith(f"{JOBS}/") and name in each.get("transforms", ())
+        job
+        for job, each in records.items()
+        if job != name and name in (*each.get("transforms", ()), *each.get("leaving", ()))
     )
-    return next(sharing, None)
+    found = next(sharing, None)
+    return f"{JOBS}/{record['job']}" if found is None and f"{JOBS}/{record.get('job')}" in records else found

@@ -20,8 +20,8 @@ from windowpane.core.accounting import Accounting
 
 KEPT = 1000
 """Entries kept in full; totals go back to the first batch."""
-_SEVERAL = "transforms"
-"""The key of the entries by transform, if several share a job."""
+_SEVERAL, _VERSIONS = "transforms", "versions"
+"""The keys of the entries by transform, if several share a job, and by version, if a transform has several."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Entry:
     reinjecting: int = 0
     """Rows in the reinjection queue; a part of the buffered rows."""
     maxima: dict[str, int] = field(default_factory=dict)
+    latest_us: int | None = None
+    """The largest event time of all rows read so far; None in entries of earlier versions."""
     held_by: str | None = None
     open_windows: int = 0
     times: dict[str, int] = field(default_factory=dict)
@@ -66,6 +68,10 @@ class Entry:
     tables: dict[str, int] = field(default_factory=dict)
     """The versions of tables with `refresh` that the batch has read."""
     final: bool = False
+    ended: bool = False
+    """Of a version of a transform, or a transform that was removed: it has emitted everything, and is gone."""
+    skipped: int = 0
+    """Of a version: rows that only another version takes."""
     arrivals: int | None = None
     """The arrival number of the next row; None in entries of earlier versions."""
     stages: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -104,15 +110,22 @@ class Ledger:
 
     def read_all(self, batch_id: int) -> dict[str, Entry]:
         """The entries of all transforms of the job, by tag."""
+        return self.read_with_versions(batch_id)[0]
+
+    def read_with_versions(self, batch_id: int) -> tuple[dict[str, Entry], dict[str, Entry]]:
+        """The entries of all transforms, and those of the versions of transforms that have several, by tag."""
         content = read_object(self._store, _name(batch_id), {"format": int, "batch_id": int})
         if content is None:
-            return {}
+            return {}, {}
         content.pop("format")
-        several = content.get(_SEVERAL)
-        if several is None:
-            return {"": self._entry(batch_id, content)}
+        versions = self._entries(batch_id, content.pop(_VERSIONS, {}), _VERSIONS)
+        if _SEVERAL not in content:
+            return {"": self._entry(batch_id, content)}, versions
+        return self._entries(batch_id, content[_SEVERAL], _SEVERAL), versions
+
+    def _entries(self, batch_id: int, several: object, key: str) -> dict[str, Entry]:
         if not isinstance(several, dict) or not all(isinstance(each, dict) for each in several.values()):
-            raise corrupt(self.address(batch_id), f"`{_SEVERAL}` does not have an entry for each transform")
+            raise corrupt(self.address(batch_id), f"`{key}` does not have an entry for each transform")
         return {tag: self._entry(batch_id, each) for tag, each in several.items()}
 
     def _entry(self, batch_id: int, content: dict[str, Any]) -> Entry:
@@ -128,13 +141,15 @@ class Ledger:
         """The entry of a job of one transform."""
         self.write_all({"": entry})
 
-    def write_all(self, entries: Mapping[str, Entry]) -> None:
+    def write_all(self, entries: Mapping[str, Entry], versions: Mapping[str, Entry] | None = None) -> None:
         """The entries of one batch, by tag. Durable when this returns. A replayed batch replaces its entries.
+
+        `versions`: of transforms that have several, by the tags of their states.
 
         StateError `LEASE_LOST` if a process that has taken over has written them: the store itself decides.
         """
         first = next(iter(entries.values()))
-        name, data = _name(first.batch_id), encoded({"format": FORMAT, **_content(entries)})
+        name, data = _name(first.batch_id), encoded({"format": FORMAT, **_content(entries, versions or {})})
         if not self._store.exchange(name, data, None):
             known, there = self._store.read(name), self.read_all(first.batch_id)
             is_later = any(each.fence > first.fence for each in there.values())
@@ -161,11 +176,12 @@ class Ledger:
         self._store.sweep()
 
 
-def _content(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    if "" in entries:
-        return asdict(entries[""])
+def _content(entries: Mapping[str, Entry], versions: Mapping[str, Entry]) -> dict[str, Any]:
+    beside = {_VERSIONS: {tag: asdict(entry) for tag, entry in versions.items()}} if versions else {}
+    if list(entries) == [""]:
+        return asdict(entries[""]) | beside
     (batch_id,) = {entry.batch_id for entry in entries.values()}
-    return {"batch_id": batch_id, _SEVERAL: {tag: asdict(entry) for tag, entry in entries.items()}}
+    return {"batch_id": batch_id, _SEVERAL: {tag: asdict(entry) for tag, entry in entries.items()}} | beside
 
 
 def _name(batch_id: int) -> str:

@@ -12,6 +12,7 @@ from windowpane.checkpoint.zone_record import zones_of
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
 from windowpane.plan.changes import ChangeKind
+from windowpane.plan.definitions import Definition
 from windowpane.plan.shape import PlanShape
 
 PLAN_FILE = "plan.json"
@@ -66,6 +67,20 @@ class PlanRecord:
     """Windows that end here or before were closed by an earlier plan, and stay closed."""
     plans: tuple[PlanVersion, ...] = ()
     """The plans that the checkpoint has had, the current one last."""
+    definition: Definition | None = None
+    """What the plan was made from, to plan it again later. None in records of earlier versions."""
+    version: int = 1
+    """Which of the versions of the transform it is. Each hand-over makes the next one, with a state of its own."""
+    from_us: int | None = None
+    """The version has the windows that start here or after; None if none was before it."""
+    until_us: int | None = None
+    """The version has the windows that start before; None for the current one."""
+    earlier: tuple[PlanRecord, ...] = ()
+    """Versions that hand their windows over and may not have ended, the oldest first."""
+    scanned: bool = False
+    """Whether workers decode the rows: then one read is enough for several plans."""
+    steps: int | None = None
+    """How many stateful stages the query has: Spark continues only with those it knows. None: not recorded yet."""
 
     @classmethod
     def of(cls, plan: Plan, shards: int, *, spread: bool | None = None) -> PlanRecord:
@@ -79,6 +94,8 @@ class PlanRecord:
             spread=plan.stages.is_spread and (shards > 1 if spread is None else spread),
             unnamed_until=-1,
             time_zones=zones_of(plan),
+            definition=plan.definition,
+            scanned=plan.scan is not None,
         )
 
     def is_unnamed(self, batch_id: int) -> bool:

@@ -8,15 +8,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from windowpane.checkpoint.agreement import check_agreement
-from windowpane.checkpoint.evolution import begun, change_to, check_change, evolved
+from windowpane.checkpoint.evolution import begun, change_to, check_change, evolved, handed_over
 from windowpane.checkpoint.generations import remove_others, spark_folder
 from windowpane.checkpoint.jobs import JobFile, JobRecord, job_store, recorded_jobs
-from windowpane.checkpoint.ledger import Ledger
+from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
 from windowpane.checkpoint.outbox_check import check_outbox
+from windowpane.checkpoint.outbox_files import OutboxFiles
 from windowpane.checkpoint.overflow_folder import OverflowFolder
 from windowpane.checkpoint.plan_record import (
     PlanFile,
@@ -50,6 +52,28 @@ class Checkpoint:
     tag: str = ""
     """Which of these transforms it is."""
     job_name: str = ""
+    number: int | None = None
+    """Which version of the transform it is; None: the current one."""
+
+    @cached_property
+    def version(self) -> int:
+        """Each hand-over to another plan makes the next version, with a state and outboxes of its own."""
+        if self.number is not None:
+            return self.number
+        record = self.plan.read()
+        return 1 if record is None else record.version
+
+    @property
+    def state_tag(self) -> str:
+        """What names the state of this version in the job."""
+        return f"{self.tag}{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        return suffix_of(self.version)
+
+    def of_version(self, number: int) -> Checkpoint:
+        return replace(self, number=number)
 
     @property
     def address(self) -> str:
@@ -113,30 +137,33 @@ class Checkpoint:
 
     def outbox(self, sink: str) -> Outbox:
         """Undelivered side rows of a sink."""
-        return Outbox(self.store.below(f"outbox/{sink}"))
+        return Outbox(self.store.below(f"outbox/{sink}{self._suffix}"))
 
     def outboxes(self) -> dict[str, Outbox]:
         """The outboxes of all sinks that side rows have ever been routed to."""
-        return {sink: self.outbox(sink) for sink in self.store.below("outbox").names()}
+        return {name: Outbox(self.store.below(f"outbox/{name}")) for name in self.store.below("outbox").names()}
 
     def result_outbox(self, sink: str) -> ResultOutbox:
         """Results that a sink which is away has not taken."""
-        return ResultOutbox(self.store.below(f"results-outbox/{sink}"))
+        return ResultOutbox(self.store.below(f"results-outbox/{sink}{self._suffix}"))
 
     def result_outboxes(self) -> dict[str, ResultOutbox]:
         """The outboxes of all sinks that results have ever waited for."""
-        return {sink: self.result_outbox(sink) for sink in self.store.below("results-outbox").names()}
+        names = self.store.below("results-outbox").names()
+        return {name: ResultOutbox(self.store.below(f"results-outbox/{name}")) for name in names}
 
     def all_outboxes(self) -> list[Outbox | ResultOutbox]:
         """Of results and of side rows."""
         return [*self.result_outboxes().values(), *self.outboxes().values()]
 
-    def claim(self, plan: Plan, shards: int | None, *, spread: bool | None = None, evolve: bool = False) -> PlanRecord:
+    def claim(
+        self, plan: Plan, shards: int | None, *, spread: bool | None = None, evolve: bool = False, number: int = 1
+    ) -> PlanRecord:
         """Make sure that this plan may run here. Only the holder of the lease may call it.
 
-        A new checkpoint takes on the plan, and one of another query does if that can go on with its state and the user
-        has agreed (`evolve`). StateError if not, or if the checkpoint has another number of shards or other stateful
-        stages, is finished or damaged.
+        A new checkpoint takes on the plan, as version `number`. One of another query does if that can go on with its
+        state, or have its windows from a cut on, and the user has agreed (`evolve`). StateError if not, or if the
+        checkpoint has another number of shards or other stateful stages, is finished or damaged.
         """
         record = self.admit(plan, shards, spread=spread, evolve=evolve)
         self.store.sweep()
@@ -148,19 +175,40 @@ class Checkpoint:
             outbox.sweep()
         if record is None:
             new = PlanRecord.of(plan, shards or os.cpu_count() or 1, spread=spread)
-            record = begun(self._with_job(new), plan)
+            record = begun(replace(self._with_job(new), version=number), plan)
             self.plan.create(record)
             return record
         self._take_over()
         if record.unnamed_until is None:
             record = replace(record, unnamed_until=self.log.last_committed() + 1)
-        record = evolved(record, plan, change_to(record, plan), self.ledger.last())
+        change, last = change_to(record, plan), self.ledger.last()
+        if change.kind == "hand_over":
+            record = handed_over(self._without_ended(record), plan, change, last)
+        else:
+            record = replace(evolved(self._without_ended(record), plan, change, last), definition=plan.definition)
+            record = replace(record, scanned=plan.scan is not None)
         zones = zones_of(plan)
         if record.time_zones != zones:
             warn_of_changed_rules(record.time_zones, zones)
             record = replace(record, time_zones=zones)
         self.plan.write(record)
         return record
+
+    def _without_ended(self, record: PlanRecord) -> PlanRecord:
+        """Without earlier versions that have ended, and whose results and side rows sinks have taken."""
+        versions = self.ledger.read_with_versions(self.log.last_committed())[1]
+        if not any(f"{self.tag}{suffix_of(each.version)}" in versions for each in (*record.earlier, record)):
+            return record
+        return replace(record, earlier=tuple(each for each in record.earlier if self._is_needed(each, versions)))
+
+    def _is_needed(self, earlier: PlanRecord, versions: Mapping[str, Entry]) -> bool:
+        own = self.of_version(earlier.version)
+        entry = versions.get(own.state_tag)
+        if entry is not None and not entry.ended:
+            return True
+        boxes: list[tuple[str, OutboxFiles[Any]]] = [*self.outboxes().items(), *self.result_outboxes().items()]
+        own_ones = (box for name, box in boxes if name == f"{name.partition('~')[0]}{suffix_of(earlier.version)}")
+        return any(box.pending() for box in own_ones)
 
     def _take_over(self) -> None:
         """A holder before this one may have been away in the middle of a change: see that the change fails."""
@@ -182,18 +230,26 @@ class Checkpoint:
                 "every window has been emitted. To process the input anew: windowpane reset",
             )
         committed = self.log.last_committed()
+        if self._joins():
+            return None
         check_agreement(self.log, self.ledger, self.plan)
         self.queue.check(self.ledger, self.log, committed)
         check_outbox(self.ledger, self.outbox, committed, lambda entry: entry.outbox)
         check_outbox(self.ledger, self.result_outbox, committed, lambda entry: entry.result_outbox)
         record = self._read()
         if record is not None:
-            pending = committed + 1 if self.log.last_planned() > committed else None
-            check_change(record, plan, self.address, evolve=evolve, pending=pending)
+            check_change(record, plan, self.address, evolve=evolve, last=self.ledger.last())
             check_reinjection(record, plan, self.address)
             check_shards(record, shards, self.address)
             check_spread(record, plan, self.address, spread=spread)
         return record
+
+    def _joins(self) -> bool:
+        """Whether the transform is new to a job that may have run without it."""
+        shared = None if self.job is None else JobFile(self.job).read()
+        if shared is None or self.plan.exists():
+            return False
+        return self.ledger.last() is None or self.store.address().rpartition("/")[2] in shared.numbers
 
     def record(self) -> PlanRecord:
         """The plan that the state was made with; StateError if there is no checkpoint here."""
@@ -212,8 +268,23 @@ class Checkpoint:
         if shared is None:
             return record
         return replace(
-            record, shards=shared.shards, ticks=shared.ticks, generation=shared.generation, job=self.job_name
-        )
+            record, shards=shared.shards, ticks=shared.ticks, generation=shared.generation, job=self.job_name,
+            steps=shared.steps,
+        )  # fmt: skip
+
+    def dropped(self) -> list[str]:
+        """What names the state of transforms that the job no longer has."""
+        shared = None if self.job is None else JobFile(self.job).read()
+        return [] if shared is None else shared.dropped
+
+    def note_steps(self, steps: int) -> None:
+        """Record how many stateful stages the query has, if that is not known. Only the holder of the lease may."""
+        shared = None if self.job is None else JobFile(self.job).read()
+        record = self.plan.read() if shared is None else None
+        if self.job is not None and shared is not None and shared.steps is None:
+            JobFile(self.job).write(replace(shared, steps=steps))
+        if record is not None and record.steps is None:
+            self.plan.write(replace(record, steps=steps))
 
     def finish(self, entry_id: int) -> None:
         """Mark the checkpoint as finished after a graceful end: nothing starts here again."""
@@ -240,9 +311,17 @@ class Checkpoint:
 def transform_checkpoint(store: Store, transform: str, jobs: Mapping[str, JobRecord] | None = None) -> Checkpoint:
     """The checkpoint of a transform in a pipeline's store. `jobs`: as recorded there, if they are known."""
     known = recorded_jobs(store) if jobs is None else jobs
-    name = next((name for name, record in known.items() if transform in record.transforms), None)
     own = store.below(transform)
-    return Checkpoint(own) if name is None else Checkpoint(own, job_store(store, name), transform, name)
+    for name, record in known.items():
+        if transform in record.members:
+            tag = "" if record.host == transform else transform
+            return Checkpoint(own, job_store(store, name, record.host), tag, name)
+    return Checkpoint(own)
+
+
+def suffix_of(version: int) -> str:
+    """What the names of a version's state, outboxes and batches in sinks end in."""
+    return f"~{version}" if version > 1 else ""
 
 
 def open_plans(store: Store, plans: Sequence[Plan]) -> Sequence[Plan]:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windowpane.checkpoint.evolution import change_to, cut_us, first_version
+from windowpane.checkpoint.evolution import NO_CUT, change_to, cut_us, first_version
 from windowpane.checkpoint.jobs import JobRecord, recorded_jobs
 from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.cli.figures import instant, output_width
@@ -23,8 +23,6 @@ from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.inspection import find_transforms, only
 from windowpane.runtime.location import pipeline_store, store_of_file
 
-_CONSENT = ("taken_over", "state_dropped")
-
 
 @dataclass(frozen=True)
 class _Found:
@@ -34,6 +32,7 @@ class _Found:
     consent: bool = False
     """The user has to agree to it."""
     cut_us: int | None = None
+    flags: str = "yes, --evolve"
 
     def as_dict(self) -> dict[str, Any]:
         return {"change": self.change.kind, "what": list(self.change.what), "reason": self.change.reason,
@@ -42,8 +41,8 @@ class _Found:
     def words(self) -> str:
         if self.change.kind != "hand_over":
             return self.change.words
-        at = "no instant begins a window in both plans" if self.cut_us is None else f"cut at {instant(self.cut_us)}"
-        return f"{self.change.words}; {at}; not supported yet"
+        at = "no row has been read" if self.cut_us is None else f"cut at {instant(self.cut_us)}"
+        return f"{self.change.words}; {at}"
 
 
 def diff(path: Path | None, transform: str | None, *, as_json: bool) -> str:
@@ -55,27 +54,35 @@ def diff(path: Path | None, transform: str | None, *, as_json: bool) -> str:
     found = {plan.transform: _found(plan, transform_checkpoint(store, plan.transform, jobs)) for plan in plans}
     if transform is None:
         left = [name for name in store.names() if name not in found and Checkpoint(store.below(name)).plan.exists()]
-        found |= {name: _Found(_removed(name, jobs)) for name in left}
+        found |= {name: _removed(name, jobs) for name in left}
     if as_json:
         return json.dumps({name: each.as_dict() for name, each in found.items()}, indent=2)
-    rows = [[name, "yes, --evolve" if each.consent else "", each.words()] for name, each in found.items()]
+    rows = [[name, each.flags if each.consent else "", each.words()] for name, each in found.items()]
     return _table(["transform", "consent", "what happens"], rows)
 
 
-def _removed(transform: str, jobs: Mapping[str, JobRecord]) -> Change:
+def _removed(transform: str, jobs: Mapping[str, JobRecord]) -> _Found:
     """What becomes of a transform that the pipeline no longer has."""
-    job = next((name for name, record in jobs.items() if transform in record.transforms), None)
-    return Change("removed") if job is None else Change("refused", reason=f"the job `{job}` does not run without it")
+    job = next((record for record in jobs.values() if transform in record.members), None)
+    if job is None:
+        return _Found(Change("removed", reason="its state stays in the checkpoint, and nothing goes on with it"))
+    if transform in job.leaving:
+        return _Found(Change("removed", reason="it emits its open windows with the next micro-batch, and ends"))
+    reason = "--drain-removed lets it emit its open windows with the next micro-batch, --evolve drops its state"
+    return _Found(Change("removed", reason=reason), consent=True, flags="yes, --drain-removed or --evolve")
 
 
 def _found(plan: Plan, checkpoint: Checkpoint) -> _Found:
     record = checkpoint.plan.read()
     if record is None:
         return _Found(Change("new"))
-    change = change_to(record, plan)
-    consent = change.kind in _CONSENT and record.plan_id != plan.plan_id
-    cut = cut_us(record, plan, checkpoint.ledger.last()) if change.kind == "hand_over" else None
-    return _Found(change, consent, cut)
+    change, last = change_to(record, plan), checkpoint.ledger.last()
+    if change.kind != "hand_over":
+        return _Found(change, change.needs_consent and record.plan_id != plan.plan_id)
+    cut = cut_us(record, plan, last)
+    if cut is None and last is not None:
+        return _Found(Change("refused", change.what, f"this needs a hand-over, and {NO_CUT}"))
+    return _Found(change, consent=True, cut_us=cut)
 
 
 def history(path: Path | None, transform: str | None, *, as_json: bool) -> str:

@@ -48,6 +48,7 @@ class RunOptions:
     checkpoint: str | None = None
     """Instead of the one in the file."""
     evolve: bool = False
+    drain_removed: bool = False
 
 
 def run_pipeline(path: Path | None, options: RunOptions) -> None:
@@ -68,7 +69,7 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     trigger = _trigger(options)
     if options.origin is not None:
         start_from(find_origin(options.origin, given), config, plans, evolve=options.evolve)
-    _admit(config, plans, evolve=options.evolve)
+    _admit(config, plans, options)
     progress = _progress(options)
     # py4j logs every connection that breaks when Spark stops; what matters reaches the user as an error.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -83,11 +84,11 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
     _conclude(config, outcome, board, profiles, as_json=options.as_json)
 
 
-def _admit(config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool) -> None:
+def _admit(config: PipelineConfig, plans: Sequence[Plan], options: RunOptions) -> None:
     """StateError when the checkpoint does not let these plans run: known without Spark."""
     store = pipeline_store(config)
     check_restored(store)
-    admit(store, config, plans, evolve=evolve)
+    admit(store, config, plans, evolve=options.evolve, drain_removed=options.drain_removed)
 
 
 def _run(
@@ -101,7 +102,7 @@ def _run(
     from windowpane.runtime.supervision import supervise  # noqa: PLC0415  # needs Spark
 
     try:
-        running = pipeline.start(watch=hear, evolve=options.evolve)
+        running = pipeline.start(watch=hear, evolve=options.evolve, drain_removed=options.drain_removed)
         signals.started()
         progress.watch(running.board)
         if running.metrics is not None:

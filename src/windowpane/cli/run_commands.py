@@ -42,6 +42,12 @@ def run(
         bool,
         typer.Option("--evolve", help="Agree to a changed query: see windowpane diff for what it does to the state."),
     ] = False,
+    drain_removed: Annotated[
+        bool,
+        typer.Option(
+            "--drain-removed", help="Let transforms that were removed from a job emit their open windows, then end."
+        ),
+    ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Print where the time went, at the end.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON line per micro-batch, and a final one.")
@@ -54,7 +60,7 @@ def run(
 
         options = RunOptions(
             transform, trigger, metrics_port, drain=drain, as_json=as_json, profile=profile, origin=origin,
-            checkpoint=checkpoint, evolve=evolve,
+            checkpoint=checkpoint, evolve=evolve, drain_removed=drain_removed,
         )  # fmt: skip
         run_pipeline(pipeline, options)
 

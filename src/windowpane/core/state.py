@@ -76,6 +76,10 @@ class EntryMap:
         """Entries whose names begin with a prefix, which those who use them do not see."""
         return _EntriesBelow(self, prefix)
 
+    def unmarked(self, mark: str) -> EntryMap:
+        """Entries of operators in whose keys the mark does not occur."""
+        return _EntriesBelow(self, "", lambda name: mark not in name.partition("/")[0])
+
     def merged(self) -> dict[str, bytes]:
         """The stored entries with the changes applied."""
         return {name: bytes(self.read(name)) for name in self.names()}
@@ -93,10 +97,10 @@ class EntryMap:
 class _EntriesBelow(EntryMap):
     """Reads and changes the entries of another map. Nobody else changes those with its prefix meanwhile."""
 
-    def __init__(self, whole: EntryMap, prefix: str) -> None:
+    def __init__(self, whole: EntryMap, prefix: str, own: Callable[[str], bool] = lambda _: True) -> None:
         super().__init__({})
         self._whole, self._prefix = whole, prefix
-        found = (name for name in whole.names() if name.startswith(prefix))
+        found = (name for name in whole.names() if name.startswith(prefix) and own(name))
         self._names = dict.fromkeys(name.removeprefix(prefix) for name in found)
 
     def names(self) -> Collection[str]:

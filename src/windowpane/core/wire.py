@@ -93,14 +93,19 @@ class StageMessage:
     tallies: Mapping[str, int] = field(default_factory=dict)
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     """Where time stands after the micro-batch, by the entry of the next stage that it holds for."""
+    latest_us: int | None = None
+    """The largest event time of the rows that were read."""
+    ends: bool = False
+    """The transform ends with this micro-batch: it emits everything open, and its state is removed."""
 
     def pack(self) -> bytes:
         sizes = [[*portion.place.parts(), portion.rows, len(portion.frames)] for portion in self.portions]
         numbers = None if self.numbers is None else [self.numbers.first, self.numbers.room]
         sent = [given for portion in self.portions for given in portion.frames]
         message = _Message(
-            self.clock_us, numbers, sizes, [given.source for given in sent], dict(self.tallies), dict(self.watermarks)
-        )
+            self.clock_us, numbers, sizes, [given.source for given in sent], dict(self.tallies), dict(self.watermarks),
+            self.latest_us, self.ends,
+        )  # fmt: skip
         return pack_frames((given.frame for given in sent), self.counts, **encode_record(message))
 
     @classmethod
@@ -112,7 +117,8 @@ class StageMessage:
         for *place, rows, made in message.portions:
             portions.append(Portion(Place(*place), rows, list(islice(rest, made))))
         numbers = None if message.numbers is None else Numbers(*message.numbers)
-        return cls(portions, message.clock_us, numbers, counts, message.tallies, message.watermarks)
+        return cls(portions, message.clock_us, numbers, counts, message.tallies, message.watermarks, message.latest_us,
+                   message.ends)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -125,3 +131,5 @@ class _Message:
     """Of each frame the entry of the next stage that takes it."""
     tallies: dict[str, int]
     watermarks: dict[str, int | None]
+    latest_us: int | None = None
+    ends: bool = False

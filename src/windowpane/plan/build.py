@@ -9,6 +9,7 @@ from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError
 from windowpane.plan import logical
 from windowpane.plan.context import PlanContext, reading
+from windowpane.plan.definitions import Definition
 from windowpane.plan.eventtime.resolution import at_declared_time, resolve_chains, time_by_sql
 from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
 from windowpane.plan.eventtime.timing import (
@@ -62,6 +63,8 @@ class Plan:
     """The event-time types that its steps refer to."""
     scan: ColumnarScan | None = None
     """How workers read the stream without the JVM; None if Spark has to read it."""
+    definition: Definition | None = field(default=None, repr=False)
+    """What it was planned from; None if that was not a pipeline.toml."""
 
     @property
     def plan_id(self) -> str:

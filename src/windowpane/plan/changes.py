@@ -17,11 +17,11 @@ WORDS: dict[ChangeKind, str] = {
     "hand_over": "hand-over: the old query keeps the windows before the cut, the new one has those from the cut on",
     "refused": "refused",
     "new": "new: begins with the next micro-batch",
-    "removed": "removed: its state stays in the checkpoint, and nothing goes on with it",
+    "removed": "removed",
 }
 _TAKEN = {"outputs": "outputs", "steps": "HAVING, ORDER BY, LIMIT", "emit": "EMIT", "sinks": "sinks",
           "routes": "side_output", "lags_us": "lag", "late_rules": "late_rule"}  # fmt: skip
-_HANDED = {"relation": "FROM", "time": "event time", "where": "WHERE", "dedupe": "dedupe", "window": "window",
+_HANDED = {"relation": "FROM", "where": "WHERE", "dedupe": "dedupe", "window": "window",
            "kept_as": "how the state is kept"}  # fmt: skip
 RETIMES = ("lag", "late_rule", "EMIT", "allowed lateness")
 """Changes of what a micro-batch emits: one that was begun before has to be completed before."""
@@ -41,6 +41,11 @@ class Change:
         return self.kind in ("unchanged", "taken_over", "state_dropped", "new")
 
     @property
+    def needs_consent(self) -> bool:
+        """Whether the user has to agree to it if the query is another one."""
+        return self.kind in ("taken_over", "state_dropped", "hand_over")
+
+    @property
     def words(self) -> str:
         changed = f" ({', '.join(self.what)})" if self.what else ""
         return f"{WORDS[self.kind]}{changed}" + (f": {self.reason}" if self.reason else "")
@@ -52,8 +57,19 @@ def compare(old: PlanShape, new: PlanShape) -> Change:
         was, now = ", ".join(old.streams), ", ".join(new.streams)
         reason = f"it read {was}, and would read {now}: rows of other streams were never in its state"
         return Change("refused", ("streams",), reason)
+    if old.reads and old.reads != new.reads:
+        was, now = ", ".join(old.reads), ", ".join(new.reads)
+        reason = f"FROM read {was}, and would read {now}: Spark goes on with the sources that it knows, in their order"
+        return Change("refused", ("FROM",), reason)
+    if set(old.time) != set(new.time):
+        reason = "rows would have other times in both queries, and so be in the windows of none of them, or of both"
+        return Change("refused", ("event time",), reason)
     handed = tuple(_handed(old, new))
     taken = tuple(_taken(old, new))
+    if handed and (old.stays or new.stays):
+        whose, why = ("present", old.stays) if old.stays else ("changed", new.stays)
+        return Change("refused", (*handed, *taken), f"this needs a hand-over, which the {whose} query cannot take part "
+                      f"in: {why}")  # fmt: skip
     if handed:
         return Change("hand_over", (*handed, *taken))
     dropped = [text for _, text in old.aggregates if text not in _texts(new.aggregates)]

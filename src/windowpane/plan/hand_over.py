@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from windowpane.core.windows import AlignedSpec, Session, Sliding, WindowSpec
 from windowpane.core.windows.cut import Cut
 from windowpane.errors import PlanError
@@ -11,14 +13,19 @@ from windowpane.plan.build import Plan
 from windowpane.plan.stages import AnyStage, ChainStage, JoinStage, LeafStage, StageGraph, TimeStage, WindowStage
 
 
+def why_not_handed_over(plan: Plan) -> str:
+    """Why a plan cannot hand over its windows, or have those of another from a cut on; empty if it can."""
+    if any(isinstance(stage, (ChainStage, LeafStage, JoinStage)) for stage in plan.stages.stages):
+        return "it has several windows, or joins streams"
+    if plan.timing.mode == "processing_time":
+        return "it uses processing time"
+    return "it reads reinjected rows" if plan.reinjects else ""
+
+
 def check_hand_over(plan: Plan) -> None:
     """PlanError if this plan cannot hand over its windows, or take over those of another."""
-    stages = plan.stages
-    if any(isinstance(stage, (ChainStage, LeafStage, JoinStage)) for stage in stages.stages):
-        reason = "it has several windows, or joins streams"
-    elif plan.timing.mode == "processing_time":
-        reason = "it uses processing time"
-    else:
+    reason = why_not_handed_over(plan)
+    if not reason:
         return
     message = f"the query of transform `{plan.transform}` cannot be handed over: {reason}"
     raise PlanError("HAND_OVER", message, "begin anew: windowpane reset", sql=plan.query.text)
@@ -29,17 +36,26 @@ def cut_plan(plan: Plan, cut: Cut) -> Plan:
     window = plan.stages.window.window
     spec = window.spec if window else None
     of_windows = cut if isinstance(spec, (AlignedSpec, Sliding)) else None
-    of_rows = None if isinstance(spec, AlignedSpec) else _with_reach(cut, spec)
+    of_rows = _with_reach(cut, spec)
     return replace(plan, stages=StageGraph(tuple(_cut(stage, of_windows, of_rows) for stage in plan.stages.stages)))
 
 
 def _with_reach(cut: Cut, spec: WindowSpec | None) -> Cut:
-    """The rows that the windows within a cut have. Those of sliding windows reach across it."""
+    """The rows that the windows within a cut have. Those of overlapping and sliding windows reach across it."""
+    if isinstance(spec, AlignedSpec):
+        return cut if cut.until_us is None else replace(cut, until_us=_last_end_us(spec, cut.until_us))
     if not isinstance(spec, Sliding):
         return cut
     from_us = None if cut.from_us is None else cut.from_us - spec.lookback_us
     until_us = None if cut.until_us is None else cut.until_us + (spec.lookahead_us or 0)
     return replace(cut, from_us=from_us, until_us=until_us)
+
+
+def _last_end_us(spec: AlignedSpec, until_us: int) -> int:
+    """Where the last of the windows ends that start before an instant."""
+    windows = spec.windows()
+    ends = windows.bounds(windows.keys_over(np.array([until_us - 1], np.int64)))[1]
+    return max([until_us, *(int(end) for end in ends)])
 
 
 def _cut(stage: AnyStage, of_windows: Cut | None, of_rows: Cut | None) -> AnyStage:

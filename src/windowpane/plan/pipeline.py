@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from windowpane.config import PipelineConfig, Stream, Table, Transform
 from windowpane.errors import ConfigError, PlanError, SqlError, nearest
 from windowpane.plan.adoption import Adopted, adopt_names, keep_closed
 from windowpane.plan.build import Plan, plan_query
+from windowpane.plan.definitions import Definition, definition_of, redefined
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.functions import load_functions
 from windowpane.sql import (
@@ -131,7 +133,7 @@ def _plan_transform(
 
 
 def _planned(config: PipelineConfig, name: str, bound: BoundQuery, registry: EventtimeTypes) -> Plan:
-    return plan_query(
+    plan = plan_query(
         bound,
         config.streams,
         options=config.options,
@@ -141,15 +143,26 @@ def _planned(config: PipelineConfig, name: str, bound: BoundQuery, registry: Eve
         session=SessionFacts.of(config.spark.spark_config),
         others=config.transforms,
     )
+    return replace(plan, definition=definition_of(config, name))
+
+
+def defined_plan(config: PipelineConfig, name: str, definition: Definition, registry: EventtimeTypes) -> Plan:
+    """The plan of a transform as it was defined earlier."""
+    earlier = redefined(config, name, definition)
+    bound = bind(definition.sql, pipeline_catalog(earlier), name)
+    return replace(_planned(earlier, name, bound, registry), definition=definition)
 
 
 def adopted_plan(config: PipelineConfig, plan: Plan, adopted: Adopted | None) -> Plan:
     """The plan of a transform that goes on with the state of the plans before it."""
     if adopted is None:
         return plan
+    if plan.definition is not None:
+        config = redefined(config, plan.transform, plan.definition)
     transform = config.transforms[plan.transform]
     bound = adopt_names(bind(transform.query, pipeline_catalog(config), plan.transform), adopted)
-    return keep_closed(_planned(config, plan.transform, bound, plan.types), adopted.closed_until_us)
+    made = keep_closed(_planned(config, plan.transform, bound, plan.types), adopted.closed_until_us)
+    return replace(made, definition=plan.definition)
 
 
 @contextmanager

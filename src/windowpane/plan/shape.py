@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from windowpane.core.windows import Sliding
 from windowpane.plan.build import Plan
 from windowpane.plan.describe import describe_emit
+from windowpane.plan.hand_over import why_not_handed_over
 from windowpane.plan.physical import PhysicalEventTime
 from windowpane.plan.result_steps import step_name, step_properties
 from windowpane.plan.stages import DedupeStage, InputStage, JoinStage, LeafStage, TimeStage
@@ -29,6 +30,8 @@ class PlanShape:
     """A planned query, part by part. Texts are canonical, so that equal ones mean the same."""
 
     streams: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    """The streams in the order in which FROM reads them, once for each time."""
     relation: str
     """FROM, with the queries that it reads."""
     time: tuple[str, ...]
@@ -59,6 +62,8 @@ class PlanShape:
     """HAVING, QUALIFY, ORDER BY, LIMIT."""
     sinks: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
+    stays: str = ""
+    """Why the plan cannot hand over its windows to another, nor have those of another from a cut on."""
 
 
 def shape_of(plan: Plan) -> PlanShape:
@@ -70,6 +75,7 @@ def shape_of(plan: Plan) -> PlanShape:
     spec = last.window.spec if last.window else None
     return PlanShape(
         streams=tuple(dict.fromkeys(stream.name for stream in query.source.relation.streams)),
+        reads=tuple(stream.name for stream in query.source.relation.streams),
         relation=relation_text(query.relation),
         time=tuple(_times(plan)),
         where=query.where.text if query.where else "",
@@ -91,6 +97,7 @@ def shape_of(plan: Plan) -> PlanShape:
         steps=tuple(f"{step_name(each)} {_spelled(str(step_properties(each)), named)}" for each in query.steps),
         sinks=stages.output.sinks,
         routes=tuple(route.describe() for route in stages.output.routes),
+        stays=why_not_handed_over(plan),
     )
 
 

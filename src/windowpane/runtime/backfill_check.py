@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.plan_record import check_same_query
+from windowpane.checkpoint.transform import suffix_of
 from windowpane.config import METRICS_ONLY
 from windowpane.connectors.read_back import ReadBack, Written
 from windowpane.connectors.sinks import Sink
@@ -62,7 +63,8 @@ class BackfillCheck:
             hint = "there is nothing to compare with until `windowpane run` has finished a micro-batch"
             raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {checkpoint.address}", hint)
         check_same_query(record, planned.plan, checkpoint.address)
-        return Written(planned.plan.transform, checkpoint.log.run_id())
+        label = f"{planned.plan.transform}{suffix_of(checkpoint.version)}"  # what the present query has written
+        return Written(label, checkpoint.log.run_id())
 
     def _readable_columns(self, planned: BackfillPlan) -> ComparedColumns:
         """ConfigError if results cannot be told apart by what the query selects."""

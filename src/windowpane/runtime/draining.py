@@ -22,7 +22,8 @@ def drain(job: RunningJob, asked_to_stop: threading.Event) -> bool:
     entries = checkpoint.ledger.read_all(last).values()
     if entries:
         flow, clock_us = job.dataflow, max(entry.clock_us for entry in entries)
-        end = end_batch(job.runner.spark, checkpoint.spark, flow.job, last, clock_us=clock_us, shard_ids=flow.shard_ids)
+        stages = flow.job.only(job.runner.running(last + 1))
+        end = end_batch(job.runner.spark, checkpoint.spark, stages, last, clock_us=clock_us, shard_ids=flow.shard_ids)
         job.run_batch(end, last + 1, final=True)
     for transform in job.transforms:
         settle(transform, for_good=True)

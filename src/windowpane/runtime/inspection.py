@@ -111,7 +111,7 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
             prepare_session(spark, checkpoint.record().shards)
             job = job_stages_of(spark, pipeline, plan, checkpoint)
             last = checkpoint.log.last_committed()
-            held = read_holdings(spark, checkpoint.spark, job, last, checkpoint.tag)
+            held = read_holdings(spark, checkpoint.spark, job, last, checkpoint.state_tag)
             ordered = held.orderBy("operator", "start_us", "what", "shard")
             found[plan.transform] = [row.asDict() for row in ordered.collect()]
     finally:

@@ -69,6 +69,8 @@ class RunningJob:
     """Set while the query is being stopped: failures do not count then."""
     log: Path
     dataflow: Dataflow
+    once: bool = False
+    """It runs one micro-batch and then ends: the one that was begun and not completed."""
     gate: BatchGate = field(init=False, default_factory=BatchGate)
     query: StreamingQuery = field(init=False)
     _turn: threading.RLock = field(init=False, default_factory=threading.RLock)
@@ -137,7 +139,7 @@ class RunningJob:
         name = self.checkpoint.job_address  # two pipelines of one session may both have a transform of this name
         writer = self.dataflow.packed.writeStream.outputMode("append").queryName(name)
         writer = foreach_batch(writer.option("checkpointLocation", self.checkpoint.spark), self._run_batch)
-        if self._alone is not None:
+        if self._alone is not None or self.once:
             # Spark lists no further files: this query would list others than the next.
             return writer.trigger(once=True)
         if trigger.kind == "available_now":

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.control import Requests
-from windowpane.checkpoint.evolution import adopted_by
-from windowpane.checkpoint.job_claims import Claimed, claim_jobs
+from windowpane.checkpoint.job_claims import admit_jobs, claim_jobs
+from windowpane.checkpoint.job_members import Consent
+from windowpane.checkpoint.plan_record import PlanRecord
 from windowpane.checkpoint.restoring import check_restored
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoints import Savepoints
@@ -27,14 +28,16 @@ from windowpane.observe.metrics import PipelineMetrics
 from windowpane.plan.build import Plan
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.jobs import plan_jobs
-from windowpane.plan.pipeline import adopted_plan, missing_paths, plan_pipeline
+from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.remote.objects import is_object_store
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import log_file, pipeline_store, prepare_store
 from windowpane.runtime.routes import check_given
 from windowpane.runtime.running import RunningPipeline
+from windowpane.runtime.settling import complete, unsettled
 from windowpane.runtime.starting import JobStart, Watch
 from windowpane.runtime.status import Board
+from windowpane.runtime.versions import recorded_plan, versions_of
 from windowpane.spark.session import create_session
 
 
@@ -106,9 +109,19 @@ class Pipeline:
         return transform_checkpoint(self.store, plan.transform)
 
     def start(
-        self, spark: SparkSession | None = None, *, watch: Watch | None = None, evolve: bool = False
+        self,
+        spark: SparkSession | None = None,
+        *,
+        watch: Watch | None = None,
+        evolve: bool = False,
+        drain_removed: bool = False,
     ) -> RunningPipeline:
-        """Start all transforms. `watch` is called for every finished micro-batch. `evolve`: queries may change."""
+        """Start all transforms. `watch` is called for every finished micro-batch.
+
+        `evolve`: queries may change, and transforms that are gone are dropped. `drain_removed`: these emit their open
+        windows first.
+        """
+        consent = self.consent(evolve=evolve, drain_removed=drain_removed)
         for missing in missing_paths(self.config, self.plans):
             raise missing
         prepare_store(self.config)
@@ -120,7 +133,8 @@ class Pipeline:
             check_restored(store)
             Savepoints(store).sweep()
             Requests(store).forget()
-            jobs = claim_jobs(store, plan_jobs(self.config, self.plans), self.config.options, evolve=evolve)
+            planned = plan_jobs(self.config, self.plans)
+            admit_jobs(store, planned, self.config.options, consent=consent)
             board = Board(store, self.config.file)
             metrics = self._serve_metrics(board)
             session = spark or self.session()
@@ -133,9 +147,14 @@ class Pipeline:
             lock.release()
             raise
         try:
-            for claims in jobs:
-                adopted = [replace(each, plan=self._adopted(each)) for each in claims]
-                start = JobStart(spark=session, config=self.config, claims=adopted, lock=lock, given=self.sinks)
+            if evolve:
+                self._complete_batches(session, store, lock, board)
+            for claims in claim_jobs(store, planned, self.config.options, consent=consent, replan=self._planned_again):
+                versions = [version for each in claims for version in versions_of(self.config, each)]
+                start = JobStart(
+                    spark=session, config=self.config, claims=versions, lock=lock, given=self.sinks,
+                    dropped=claims[0].checkpoint.dropped(),
+                )  # fmt: skip
                 running.add(start.start(self.trigger or self.config.options.trigger, board, watch))
             board.become("running")
         except Exception as failed:
@@ -145,9 +164,19 @@ class Pipeline:
             raise
         return running
 
-    def _adopted(self, claimed: Claimed) -> Plan:
-        """The plan of a transform, which may go on with the state of earlier ones."""
-        return adopted_plan(self.config, claimed.plan, adopted_by(claimed.record))
+    def consent(self, *, evolve: bool, drain_removed: bool) -> Consent:
+        """What the user has agreed to."""
+        return Consent(evolve, drain_removed, frozenset(self.config.transforms))
+
+    def _planned_again(self, transform: str, record: PlanRecord) -> Plan:
+        return recorded_plan(self.config, transform, record, self.plans[0].types)
+
+    def _complete_batches(self, spark: SparkSession, store: Store, lock: RunLock, board: Board) -> None:
+        """Complete micro-batches that were begun with other plans than those of now."""
+        trigger = self.trigger or self.config.options.trigger
+        for claims in unsettled(self.config, store, self.plans):
+            start = JobStart(spark=spark, config=self.config, claims=claims, lock=lock, given=self.sinks)
+            complete(partial(start.start, trigger, board, None, once=True))
 
     def _store_for(self, spark: SparkSession | None) -> Store:
         """A session of the user knows how to reach object stores, whether `[spark]` does or not."""

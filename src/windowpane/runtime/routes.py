@@ -51,26 +51,32 @@ def check_given(config: PipelineConfig, plans: Sequence[Plan], given: Mapping[st
 def build_sinks(config: PipelineConfig, plan: Plan, given: Mapping[str, Sink]) -> list[Sink]:
     """The sinks of a transform's results."""
     names = config.transforms[plan.transform].sinks
+    for name in names:
+        if name not in given and name not in config.sinks:
+            raise ConfigError(
+                "UNKNOWN_SINK", f"transform `{plan.transform}` was removed and is not drained yet, and its sink "
+                f"`{name}` is gone", f"put back [sinks.{name}], or drop the transform: windowpane run --evolve",
+            )  # fmt: skip
     return [given.get(name) or build_sink(config, name, config.sinks[name]) for name in names]
 
 
 def build_result_output(
     spark: SparkSession,
     config: PipelineConfig,
-    plan: Plan,
+    label: str,
     sinks: Sequence[Sink],
     *,
     checkpoint: Checkpoint,
     lock: RunLock,
     stopping: threading.Event,
 ) -> ResultOutput:
-    """A channel for each sink of results, with an outbox for when the sink is away."""
+    """A channel for each sink of results, with an outbox for when the sink is away. `label`: whose batches they are."""
     access = session_access(spark)
 
     def channel(sink: Sink) -> ResultChannel:
         pauses = (config.sinks[sink.name].retry if sink.name in config.sinks else Retry()).pauses
         outbox = checkpoint.result_outbox(sink.name)
-        files = ResultFiles(spark, plan.transform, outbox, lock, access, checkpoint.runs)
+        files = ResultFiles(spark, label, outbox, lock, access, checkpoint.runs)
         return ResultChannel(
             RetryingSink(sink, stopping, pauses, config.redact), outbox, keep=files.keep, build=files.batch,
             max_bytes=config.options.max_result_backlog_bytes, stopping=stopping, pauses=pauses, redact=config.redact,
@@ -101,8 +107,9 @@ def build_side_output(
     record: PlanRecord,
     lock: RunLock,
     given: Mapping[str, Sink],
+    label: str,
 ) -> SideOutput:
-    """A channel for each sink of side rows, and the reinjection if a kind is reinjected."""
+    """A channel for each sink of side rows, and the reinjection if a kind is reinjected. `label`: whose they are."""
     routes = config.transforms[plan.transform].side_output.routes()
     channels = {}
     for name in dict.fromkeys(route.last for route in routes.values() if route.last != METRICS_ONLY):
@@ -110,7 +117,7 @@ def build_side_output(
         side_records = _side_records(plan, {kind: route for kind, route in routes.items() if route.last == name})
         build = side_batches(
             spark,
-            plan.transform,
+            label,
             side_records,
             run_id=checkpoint.log.run_id,
             is_unnamed=record.is_unnamed,
@@ -129,7 +136,7 @@ def _warn_of_others(outboxes: Mapping[str, OutboxFiles[Any]], sinks: Collection[
     """Warn of rows of an earlier run for sinks other than `sinks`. They are kept, and not delivered."""
     for sink, outbox in outboxes.items():
         rows = sum(outbox.pending().values())
-        if rows and sink not in sinks:
+        if rows and sink.partition("~")[0] not in sinks:
             what = "%s %s wait in %s for `%s`, which is %s"
             _log.warning(what, f"{rows:,}", outbox.holds, outbox.address(), sink, why)
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 from windowpane.checkpoint.job_claims import admit_jobs
 from windowpane.checkpoint.job_folders import JobFolder, job_folders
+from windowpane.checkpoint.job_members import Consent
 from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
+from windowpane.checkpoint.plan_record import PlanFile
 from windowpane.checkpoint.records import encoded, read_object
 from windowpane.checkpoint.restoring import MARK, Origin, check_empty, check_restored, mark, restore
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoint_taking import RUNS_FILE
 from windowpane.checkpoint.savepoints import Savepoints
 from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.transform import suffix_of
 from windowpane.config import PipelineConfig
 from windowpane.errors import StateError, nearest
 from windowpane.plan.build import Plan
@@ -24,9 +27,12 @@ from windowpane.runtime.location import pipeline_store, prepare_store, store_at
 from windowpane.runtime.taking_back import Cut, Taken, sinks_after, take_back
 
 
-def admit(store: Store, config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool = False) -> None:
+def admit(
+    store: Store, config: PipelineConfig, plans: Sequence[Plan], *, evolve: bool = False, drain_removed: bool = False
+) -> None:
     """StateError when a checkpoint, or the copy in a savepoint, does not let these plans run. Needs no Spark."""
-    admit_jobs(store, plan_jobs(config, plans), config.options, evolve=evolve)
+    consent = Consent(evolve, drain_removed, frozenset(config.transforms))
+    admit_jobs(store, plan_jobs(config, plans), config.options, consent=consent)
 
 
 def with_checkpoint(config: PipelineConfig, place: str | None) -> PipelineConfig:
@@ -135,8 +141,12 @@ def _cuts_of(origin: Origin, job: JobFolder) -> Iterable[Cut]:
         if home == job.name and len(job.homes) > 1:
             continue  # a folder of several transforms, which have their own
         boxes = Savepoints(origin.store).files(origin.savepoint).below(f"{home}/outbox")
-        side = {sink: Outbox(boxes.below(sink)).settled_until() for sink in boxes.names()}
-        yield Cut(home, runs, after, side)
+        record = PlanFile(origin.store.below(home)).read()
+        for version in range(1, 1 if record is None else record.version + 1):
+            suffix = suffix_of(version)
+            side = {name.partition("~")[0]: Outbox(boxes.below(name)).settled_until() for name in boxes.names()
+                    if name == f"{name.partition('~')[0]}{suffix}"}  # fmt: skip
+            yield Cut(f"{home}{suffix}", runs, after, side)
 
 
 def _runs(store: Store, job: JobFolder) -> list[str]:
@@ -148,7 +158,7 @@ def _runs(store: Store, job: JobFolder) -> list[str]:
 
 def _histories(origin: Origin, cuts: Sequence[Cut]) -> dict[str, bytes]:
     """For each job of the savepoint, the runs so far: going back further takes back what they have written."""
-    known = {cut.transform: cut.runs for cut in cuts}
+    known = {cut.transform.partition("~")[0]: cut.runs for cut in cuts}
     jobs = {job.name: job.homes for job in job_folders(Savepoints(origin.store).files(origin.savepoint))}
     runs = {job: next((known[home] for home in homes if home in known), []) for job, homes in jobs.items()}
     return {f"{job}/{RUNS_FILE}": encoded({"runs": found}) for job, found in runs.items() if found}

@@ -21,6 +21,7 @@ from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import find_unreadable
 from windowpane.plan.build import Plan
+from windowpane.plan.definitions import redefined
 from windowpane.runtime.job import RunningJob
 from windowpane.runtime.location import log_file
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
@@ -28,6 +29,7 @@ from windowpane.runtime.refreshing import StaticTables
 from windowpane.runtime.routes import build_result_output, build_side_output, build_sinks
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
+from windowpane.runtime.versions import follows, version_of
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow, build_dataflow
 from windowpane.spark.driver_calls import DriverCalls
@@ -46,11 +48,13 @@ class JobStart:
     spark: SparkSession
     config: PipelineConfig
     claims: Sequence[Claimed]
-    """The transforms of the job."""
+    """The transforms of the job, those that have several versions once for each."""
     lock: RunLock
     """Of the checkpoint, which this process holds."""
     given: Mapping[str, Sink]
     """Sinks from Python, by name."""
+    dropped: Sequence[str] = ()
+    """Tags of transforms that the job no longer has."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -62,17 +66,18 @@ class JobStart:
         """The static tables of the queries."""
         return StaticTables(self.spark, self.config, self.checkpoint)
 
-    def start(self, trigger: Trigger, board: Board, watch: Watch | None) -> RunningJob:
-        """Start the query. `board` and `watch` receive every finished micro-batch."""
+    def start(self, trigger: Trigger, board: Board, watch: Watch | None, *, once: bool = False) -> RunningJob:
+        """Start the query. `board` and `watch` receive every finished micro-batch. `once`: as of `RunningJob`."""
         stopping = threading.Event()
-        sinks = [build_sinks(self.config, claimed.plan, self.given) for claimed in self.claims]
+        sinks = [build_sinks(self._config(claimed), claimed.plan, self.given) for claimed in self.claims]
         build = partial(self._build, identified=[any(sink.wants_identity for sink in each) for each in sinks])
         dataflow = build(EXACTLY)
+        self.checkpoint.note_steps(dataflow.job.last_step)
         runners: dict[str, BatchRunner] = {}
         for claimed, own in zip(self.claims, sinks, strict=True):
             output, side = self._outputs(claimed, own, stopping)
             self._open(claimed, dataflow, output, side, board)
-            runners[claimed.checkpoint.tag] = self._runner(
+            runners[claimed.checkpoint.state_tag] = self._runner(
                 claimed, dataflow, output, side, watch=self._hearing(claimed.plan, board, watch)
             )
         calls = DriverCalls(self.spark)
@@ -82,13 +87,19 @@ class JobStart:
             build=build,
             dataflow=dataflow,
             runner=JobRunner(
-                spark=self.spark, calls=calls, checkpoint=self.checkpoint, lock=self.lock, transforms=runners
+                spark=self.spark,
+                calls=calls,
+                checkpoint=self.checkpoint,
+                lock=self.lock,
+                transforms=runners,
+                dropped=self.dropped,
             ),
             index=self._index(calls),
             tables=self.tables,
             find_unreadable=self._find_unreadable,
             stopping=stopping,
             log=log_file(self.config),
+            once=once,
         )
         committed = self.checkpoint.log.last_committed()
         for runner in runners.values():
@@ -96,6 +107,13 @@ class JobStart:
             runner.side.begin(committed)
         job.begin(trigger)
         return job
+
+    def _config(self, claimed: Claimed) -> PipelineConfig:
+        """The configuration of a transform, which may be one that the pipeline no longer has."""
+        name, definition = claimed.plan.transform, claimed.record.definition
+        if name in self.config.transforms or definition is None:
+            return self.config
+        return redefined(self.config, name, definition)
 
     def _outputs(
         self, claimed: Claimed, sinks: Sequence[Sink], stopping: threading.Event
@@ -105,18 +123,21 @@ class JobStart:
         if plan.ticks_for and not record.ticks:
             warn_of_no_ticks(plan)
         side = build_side_output(
-            self.spark, self.config, plan, checkpoint=checkpoint, record=record, lock=self.lock, given=self.given
-        )
+            self.spark, self._config(claimed), plan, checkpoint=checkpoint, record=record, lock=self.lock,
+            given=self.given, label=claimed.label,
+        )  # fmt: skip
         output = build_result_output(
-            self.spark, self.config, plan, sinks, checkpoint=checkpoint, lock=self.lock, stopping=stopping
+            self.spark, self.config, claimed.label, sinks, checkpoint=checkpoint, lock=self.lock, stopping=stopping
         )
         return output, side
 
     def _open(self, claimed: Claimed, dataflow: Dataflow, output: ResultOutput, side: SideOutput, board: Board) -> None:
-        checkpoint, results = claimed.checkpoint, dataflow.results[claimed.checkpoint.tag]
+        checkpoint, results = claimed.checkpoint, dataflow.results[claimed.checkpoint.state_tag]
         is_new = checkpoint.log.last_committed() < 0
         output.open(self.spark, results.columns, identified=results.has_identity, is_new=is_new)
         side.open(self.spark)
+        if claimed.record.until_us is not None or claimed.leaves:
+            return
         more = partial(self._status, claimed, output, side)
         board.begin(claimed.plan.transform, checkpoint.ledger.last(), more)
 
@@ -135,14 +156,24 @@ class JobStart:
             cache_bytes=self.config.options.state_cache_bytes,
             overflow=self.checkpoint.overflow.make(),
             access=session_access(self.spark),
+            steps=record.steps,
         )
 
     def _member(self, claimed: Claimed, reading: Reading, *, identified: bool) -> JobMember:
         checkpoint = claimed.checkpoint
         sources = pipeline_sources(
-            self.spark, self.config, claimed.plan, checkpoint, tables=self.tables, reading=reading
+            self.spark, self._config(claimed), claimed.plan, checkpoint, tables=self.tables, reading=reading
         )
-        return JobMember(claimed.plan, sources, checkpoint.tag, identified=identified, spread=claimed.record.spread)
+        before = follows(self.claims, claimed)
+        return JobMember(
+            claimed.plan, sources, checkpoint.state_tag, identified=identified, spread=claimed.record.spread,
+            follows=before, is_late=before is not None or claimed.is_new, steady=self._is_steady(claimed),
+        )  # fmt: skip
+
+    def _is_steady(self, claimed: Claimed) -> bool:
+        """Whether it is the only version of its transform, has all windows, and stays."""
+        versions = [each for each in self.claims if each.checkpoint.tag == claimed.checkpoint.tag]
+        return len(versions) == 1 and claimed.record.from_us is None and not claimed.leaves
 
     def _runner(
         self,
@@ -156,13 +187,15 @@ class JobStart:
         return BatchRunner(
             spark=self.spark,
             transform=claimed.plan.transform,
-            results=dataflow.results[claimed.checkpoint.tag],
+            results=dataflow.results[claimed.checkpoint.state_tag],
             checkpoint=claimed.checkpoint,
             record=claimed.record,
             output=output,
             side=side,
             lock=self.lock,
             watch=watch,
+            label=claimed.label,
+            version=version_of(claimed),
             tables=self.tables.used,
         )
 
@@ -187,7 +220,7 @@ class JobStart:
 
     def _status(self, claimed: Claimed, output: ResultOutput, side: SideOutput) -> dict[str, Any]:
         """Further parts of a transform's status: the state of its sinks, where side rows go, and its job."""
-        routes = self.config.transforms[claimed.plan.transform].side_output.routes()
+        routes = self._config(claimed).transforms[claimed.plan.transform].side_output.routes()
         targets = {kind: route.sink for kind, route in routes.items()}
         found = {"sinks": output.status(), "routes": targets, "side_sinks": side.status()}
         return found | ({"job": claimed.record.job} if claimed.record.job else {})

@@ -23,13 +23,20 @@ def job_stages_of(
     """The stages of the job that a transform belongs to. `shards`: another number than the state has."""
     members = []
     for each in job_plans(pipeline, plan, checkpoint):
-        own = transform_checkpoint(pipeline.store, each.transform) if checkpoint.tag else checkpoint
+        own = transform_checkpoint(pipeline.store, each.transform) if checkpoint.job else checkpoint
         record = own.record()
+        if record.earlier:
+            raise StateError(
+                "HAND_OVER_RUNS",
+                f"transform `{each.transform}` hands its windows over to another plan, which has not ended",
+                "run the pipeline until it has: windowpane history shows the cut",
+            )
         adopted = adopted_plan(pipeline.config, each, adopted_by(record))  # under the names that the state has
         sources = pipeline_sources(spark, pipeline.config, adopted, own)
-        members.append(JobMember(adopted, sources, own.tag, spread=record.spread))
-    count = shards or checkpoint.record().shards
-    return build_dataflow(spark, members, shards=count, feedback=True, ticks=False).job
+        members.append(JobMember(adopted, sources, own.state_tag, spread=record.spread))
+    whole = checkpoint.record()
+    count = shards or whole.shards
+    return build_dataflow(spark, members, shards=count, feedback=True, ticks=False, steps=whole.steps).job
 
 
 def job_plans(pipeline: Pipeline, plan: Plan, checkpoint: Checkpoint) -> list[Plan]:

@@ -22,6 +22,7 @@ class Cut:
     """Where the output of a transform is cut: what these runs have written after these batches goes."""
 
     transform: str
+    """With its version, if that is not the first: `q~2`."""
     runs: list[str]
     batch_id: int
     side: dict[str, int] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Taken:
 
 def sinks_after(config: PipelineConfig, cut: Cut) -> Iterator[Taken]:
     """The sinks of a transform, each with where its content is cut."""
-    declared = config.transforms.get(cut.transform)
+    declared = config.transforms.get(cut.transform.partition("~")[0])
     if declared is None:
         return
     routes = dict.fromkeys(route.last for route in declared.side_output.routes().values())

@@ -16,7 +16,9 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.connectors.sinks import SinkBatch
 from windowpane.core.accounting import Accounting
+from windowpane.core.windows.cut import Cut
 from windowpane.spark.gathering import Gathered
+from windowpane.spark.job_versions import Version, own_rows
 from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.reinjection import ReinjectionSplit
 from windowpane.spark.reports import Reports
@@ -39,6 +41,9 @@ class BatchRunner:
     lock: RunLock
     """Of the checkpoint, which this process holds."""
     watch: Callable[[Entry], None]
+    label: str
+    """The transform, and its version if it is not the first: a sink tells batches apart by it."""
+    version: Version
     tables: Callable[[int], dict[str, int]] = lambda _: {}
     """The versions of static tables that a batch reads."""
 
@@ -47,23 +52,30 @@ class BatchRunner:
         return [entry.watermark_us if entry else None, Entry.next_arrival(entry, batch_id)]
 
     def account(
-        self, batch_id: int, before: Entry | None, gathered: Gathered, *, final: bool
-    ) -> tuple[Entry, ReinjectionSplit]:
-        """Add up the reports of all stages and shards; InternalError if rows do not add up."""
+        self, batch_id: int, before: Entry | None, gathered: Gathered, *, final: bool, ends: bool = False,
+        cut: Cut | None = None,
+    ) -> tuple[Entry, ReinjectionSplit]:  # fmt: skip
+        """Add up the reports of all stages and shards; InternalError if rows do not add up.
+
+        `ends`: the version ends with the batch. `cut`: of the version, if others run beside it.
+        """
         reports = Reports.of(gathered.reports)
         reports.check_crossings()
-        unreadable = 0 if final else len(self.checkpoint.unreadable.of(batch_id))
+        unreadable = 0 if final or ends or not self.version.is_current else len(self.checkpoint.unreadable.of(batch_id))
         clock_us = reports.clock_us(before.clock_us if before else 0)
         elapsed_us = clock_us - before.clock_us if before else 0
         side = reports.side()
-        rows = tuple(gathered.side()) if self.side.wanted(side) else ()
+        rows, others = tuple(gathered.side()) if cut or self.side.wanted(side) else (), Counter[str]()
+        if cut:
+            rows, others = own_rows(rows, cut)
+        side -= others
         split = ReinjectionSplit(rows) if final else self.side.split(rows, elapsed_us)
         side = side + Counter(error=unreadable) - Counter(split.counts)
         queued = (before.reinjecting if before else 0) + sum(split.counts.values()) - reports.read_again
         counts = reports.counts + Accounting(in_=unreadable - reports.read_again, error=unreadable, buffered=queued)
         # Shards that are sent nothing, as by files without rows, report nothing and keep what they have.
         held = before.accounting["buffered"] - before.reinjecting if before and not reports.shards else 0
-        counts = counts.less(split.counts) + Accounting(buffered=held)
+        counts = counts.less(split.counts).less(others) + Accounting(buffered=held, in_=-others.total())
         counts.check(before.accounting["buffered"] if before else 0)
         stages = _stage_accounts(reports, before)
         entry = Entry(
@@ -83,6 +95,8 @@ class BatchRunner:
             reinjected=dict(split.counts),
             reinjecting=queued,
             final=final,
+            ended=ends and bool(reports.shards),
+            skipped=reports.skipped + others.total(),
             fence=self.lock.fence,
             tables={} if final else self.tables(batch_id),
             arrivals=Entry.next_arrival(before, batch_id) + reports.numbered,
@@ -107,7 +121,7 @@ class BatchRunner:
         if takers:
             table = gathered.table()
             batch = SinkBatch(
-                entry.batch_id, partial(self._results, gathered, table), transform=self.transform, table=table,
+                entry.batch_id, partial(self._results, gathered, table), transform=self.label, table=table,
                 rows=entry.results, run=self.checkpoint.log.run_id(), final=entry.final,
                 was_unnamed=self.record.is_unnamed(entry.batch_id),
                 fence=self.lock.fence, check_lease=self.lock.check, large=bool(gathered.large_results),
@@ -145,7 +159,7 @@ class BatchRunner:
         if entry.results and not self.results.is_plain:
             bad = self.results.error_records(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
             texts += [row[0] for row in bad.collect()] if bad is not None else []
-        files = {} if entry.final else self.checkpoint.unreadable.of(entry.batch_id)
+        files = {} if entry.final or not self.version.is_current else self.checkpoint.unreadable.of(entry.batch_id)
         return texts + (side_records.of_files(files, entry.clock_us, entry.watermark_us) if files else [])
 
 

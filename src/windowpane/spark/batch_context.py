@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark import TaskContext
 
@@ -22,7 +22,14 @@ class BatchContext:
     clock_us: int
     """The timestamp of the micro-batch."""
     before: dict[str, list[int | None]]
-    """Of each transform, by tag: the watermark before the micro-batch, and the arrival number of its first row."""
+    """Of each transform that takes rows, by tag: the watermark before the micro-batch, and the arrival number of its
+    first row."""
+    alone: list[str] = field(default_factory=list)
+    """Versions of a transform before which none runs any more: rows before their cut are late."""
+    ending: list[str] = field(default_factory=list)
+    """Transforms that end with the micro-batch: they take no rows, and emit everything open."""
+    dropped: list[str] = field(default_factory=list)
+    """Tags of transforms that the job no longer has: their state is removed."""
 
     def watermark_us(self, tag: str) -> int | None:
         """The watermark of a transform before the micro-batch."""

@@ -4,9 +4,9 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -62,13 +62,17 @@ def build_dataflow(
     cache_bytes: int = 0,
     overflow: str | None = None,
     access: Access = NO_ACCESS,
+    steps: int | None = None,
 ) -> Dataflow:
     """Put the stages of all transforms together. `feedback`: the host tells tasks the watermark of the batch before.
 
     `ticks`: micro-batches come without input too. `cache_bytes`: how much of the state each executor caches on its
-    disk. `overflow`: a folder or an address for large results. `access`: how workers reach object stores.
+    disk. `overflow`: a folder or an address for large results. `access`: how workers reach object stores. `steps`: how
+    many stateful stages the query has; None: as many as those of its transforms need that are not late.
     """
-    built = fold_input(spark, members, shards=shards, feedback=feedback, ticks=ticks, overflow=overflow, access=access)
+    built = fold_input(
+        spark, members, shards=shards, feedback=feedback, ticks=ticks, overflow=overflow, access=access, steps=steps
+    )
     packed, job = built.packed, built.job
     for step in range(1, job.last_step + 1):
         stage = MergeStage(job, step, built.shard_ids, cache_bytes)
@@ -85,6 +89,7 @@ def fold_input(
     ticks: bool,
     overflow: str | None,
     access: Access,
+    steps: int | None = None,
 ) -> Dataflow:
     """The part of a dataflow before the first shuffle, for `packed` the messages of the fold stage.
 
@@ -98,11 +103,17 @@ def fold_input(
     inputs = job_inputs(spark, members, facts, feedback=feedback, access=access)
     shards = shards or _shards_for(spark, inputs)
     stages, results = dict[str, Stages](), dict[str, ResultFrame]()
-    for member in members:
+    for member in sorted(members, key=lambda each: each.is_late):
         schema = next(each.schemas[member.tag] for each in inputs if member.tag in each.schemas)
-        stages[member.tag], results[member.tag] = _split(member, schema, shards, feedback=feedback, access=access)
+        split = partial(_split, schema=schema, shards=shards, feedback=feedback, access=access)
+        most = steps or (max(each.last_step for each in stages.values()) if member.is_late else None)
+        stages[member.tag], results[member.tag] = _fitting(member, split, most)
+    stages = {member.tag: stages[member.tag] for member in members}
     outlet = Overflow.of(overflow, shards * len(members), access)
-    job = JobStages.of({tag: replace(each, overflow=outlet) for tag, each in stages.items()})
+    follows = {member.tag: member.follows for member in members if member.follows is not None}
+    job = JobStages.of(
+        {tag: replace(each, overflow=outlet) for tag, each in stages.items()}, steps=steps or 0, follows=follows
+    )
     ids = shard_ids(spark, shards)
     packed = reduce(DataFrame.unionAll, [each.folded(job, ids) for each in inputs])
     if ticks:
@@ -110,8 +121,24 @@ def fold_input(
     return Dataflow(packed, job, results, ids)
 
 
+def _fitting(
+    member: JobMember, split: Callable[[JobMember], tuple[Stages, ResultFrame]], most: int | None
+) -> tuple[Stages, ResultFrame]:
+    """The stages of a transform in at most so many steps. With fewer, dedupe and quotas run beside the groups."""
+    found = split(member)
+    if most is not None and found[0].last_step > most:
+        found = split(replace(member, spread=False))
+    if most is not None and found[0].last_step > most:
+        raise PlanError(
+            "TOO_MANY_SHUFFLES",
+            f"transform `{member.plan.transform}` needs {found[0].last_step} shuffles, and the checkpoint has {most}",
+            "set another `checkpoint` folder, or begin anew: windowpane reset",
+        )
+    return found
+
+
 def _split(
-    member: JobMember, schema: pa.Schema, shards: int, *, feedback: bool, access: Access
+    member: JobMember, *, schema: pa.Schema, shards: int, feedback: bool, access: Access
 ) -> tuple[Stages, ResultFrame]:
     """The stages of a transform for rows of this schema, and how its results are unpacked."""
     crossing = MadeRows().marked(empty_batch(schema)).schema

@@ -29,6 +29,8 @@ FUTURE, REINJECTED, NUMBERED, TIMES = "future_rows", "reinjected", "numbered", "
 """Names of tallies: rows too far ahead, reinjected rows, numbered rows, and the prefix of counts by time source."""
 OUTSIDE = "outside"
 """The tally of rows outside the range of time that a backfill reads."""
+SKIPPED = "skipped"
+"""The tally of rows that only another version of the query takes."""
 
 
 class Fold:
@@ -37,6 +39,9 @@ class Fold:
     def __init__(self, stages: Stages, tags: tuple[str, ...], context: BatchContext | None) -> None:
         self.tags, self._stages, self._context = tags, stages, context
         self._graph = stages.fold()
+        if context is not None and tags[0] in context.alone:
+            for intake in self._intakes():
+                intake.stand_alone()
         self.clock_us: int | None = None
         self.portions: list[Portion] = []
         self._sources: Counter[str] = Counter()
@@ -99,7 +104,7 @@ class Fold:
         return [
             StageMessage(
                 parts, self.clock_us, numbers, counts=counts if shard == home else Accounting(),
-                tallies=tallies if shard == home else {},
+                tallies=tallies if shard == home else {}, latest_us=self._latest_us(),
             ).pack()
             for shard, parts in enumerate(routed)
         ]  # fmt: skip
@@ -109,16 +114,24 @@ class Fold:
         given = self._graph.feed(entry, [frame])
         return [each for each in given if not isinstance(each.frame, Clock | Watermark)]
 
+    def _latest_us(self) -> int | None:
+        return max((intake.latest_us for intake in self._intakes() if intake.latest_us is not None), default=None)
+
+    def _intakes(self) -> list[Intake]:
+        return [operator for operator in self._graph.operators if isinstance(operator, Intake)]
+
     @property
     def counts(self) -> Accounting:
         return sum((operator.counts for operator in self._graph.operators), Accounting())
 
     def tallies(self) -> dict[str, int]:
         """Counts beside the accounting."""
-        future = sum(operator.future_rows for operator in self._graph.operators if isinstance(operator, Intake))
+        future = sum(intake.future_rows for intake in self._intakes())
+        skipped = sum(intake.skipped for intake in self._intakes())
         times = {f"{TIMES}{source}": count for source, count in self._sources.items()}
         rows = sum(portion.rows for portion in self.portions)
         counts = {FUTURE: future, REINJECTED: self._reinjected, NUMBERED: rows, OUTSIDE: self._outside}
+        counts |= {SKIPPED: skipped} if skipped else {}
         return counts | times | in_shares(self.spent, len(self.tags))[-1]
 
 

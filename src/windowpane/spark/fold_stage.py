@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from windowpane.core.rows import in_chunks
+from windowpane.core.wire import StageMessage
 from windowpane.scan.file_boundaries import by_place
 from windowpane.scan.scan import Scanned
 from windowpane.scan.shared_scan import SharedScan
@@ -35,6 +36,21 @@ class FoldStage:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = BatchContext.of_task() if self.job.feedback else None
+        running = self if context is None else self._running(context)
+        yield from running._folded(batches, context)  # noqa: SLF001  # of the same class
+        freeze_loaded()
+
+    def _running(self, context: BatchContext) -> FoldStage:
+        """With the transforms that take rows in this micro-batch. Those that share a fold always do."""
+        resting = [tag for tag in self.job.members if tag not in context.before]
+        if not resting:
+            return self
+        tags = [tag for tag in self.job.members if tag in context.before]
+        scans = {name: scan for name, scan in self.scan.scans.items() if name not in resting} if self.scan else {}
+        scan = self.scan and replace(self.scan, scans=scans)
+        return replace(self, job=self.job.only(tags), scan=scan)
+
+    def _folded(self, batches: Iterator[pa.RecordBatch], context: BatchContext | None) -> Iterator[pa.RecordBatch]:
         folds = self._folds(context)
         spent: Counter[str] = Counter()
         for chunks in timed_items(self._read(batches, context), spent, SOURCE):
@@ -47,8 +63,9 @@ class FoldStage:
                 fold.spent.update(next(shares))
         if all(fold.clock_us is not None for fold in folds.values()):
             task = task_context().partitionId()
-            yield packed_batch(self.shard_ids, task, packed_messages(self.job, folds.values(), task))
-        freeze_loaded()
+            last, shards = last_messages(context), len(self.shard_ids)
+            messages = packed_messages(self.job, folds.values(), task, shards=shards, last=last)
+            yield packed_batch(self.shard_ids, task, messages)
 
     def _folds(self, context: BatchContext | None) -> dict[str, Fold]:
         """By the name under which the scan gives their rows."""
@@ -68,7 +85,8 @@ class FoldStage:
         for tag in among:
             # A shared fold gives equal rows to all its transforms.
             scan = self.scan.scans.get(tag) if self.scan else None
-            key = (scan, context.before[tag] if context else None, *self.job.members[tag].fold_identity())
+            known = (context.before[tag], tag in context.alone) if context else None
+            key = (scan, known, *self.job.members[tag].fold_identity())
             alike = next((tags for known, tags in found if known == key), None)
             if alike is None:
                 found.append((key, [tag]))
@@ -78,16 +96,27 @@ class FoldStage:
 
     def _read(self, batches: Iterator[pa.RecordBatch], context: BatchContext | None) -> Iterator[Mapping[str, Scanned]]:
         """The rows of each transform, by tag, and of shared folds, by name."""
+        if not self.job.members:
+            return iter(())
         if self.scan and context:
             return self.scan.read(batches, context.clock_us)
         return (dict.fromkeys(self.job.members, chunk) for chunk in by_place(in_chunks(batches)))
 
 
-def packed_messages(job: JobStages, folds: Iterable[Fold], task: int) -> list[bytes]:
-    """What a task sends to each shard."""
+def last_messages(context: BatchContext | None) -> dict[str, bytes]:
+    """What transforms are sent that end with the micro-batch, or that the job no longer has, by tag."""
+    if context is None:
+        return {}
+    return dict.fromkeys([*context.ending, *context.dropped], StageMessage([], context.clock_us, ends=True).pack())
+
+
+def packed_messages(
+    job: JobStages, folds: Iterable[Fold], task: int, *, shards: int, last: dict[str, bytes]
+) -> list[bytes]:
+    """What a task sends to each shard. `last`: the messages of transforms that end."""
     sent = {tag: payloads for fold in folds for tag, payloads in fold.messages(task).items()}
     ordered = [tag for tag in job.members if tag in sent]
-    return [job.pack({tag: sent[tag][shard] for tag in ordered}) for shard in range(job.shards)]
+    return [job.pack({tag: sent[tag][shard] for tag in ordered} | last) for shard in range(shards)]
 
 
 def packed_batch(shard_ids: tuple[int, ...], origin: int, payloads: list[bytes]) -> pa.RecordBatch:

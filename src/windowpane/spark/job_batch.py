@@ -8,7 +8,7 @@ same rows and the same results, and sinks keep one copy.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,10 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
+from windowpane.core.windows.cut import Cut
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.gathering import Gathered, Gathering
+from windowpane.spark.job_versions import Standing, united
 
 
 @dataclass(kw_only=True)
@@ -34,17 +36,33 @@ class JobRunner:
     lock: RunLock
     """Of the checkpoint, which this process holds."""
     transforms: Mapping[str, BatchRunner]
-    """By tag."""
+    """Versions of transforms, by the tags of their states; those of one transform in order."""
+    dropped: Sequence[str] = ()
+    """Tags of transforms that the job no longer has."""
 
     @cached_property
     def _gathering(self) -> Gathering:
         return Gathering(self.spark, {tag: each.results for tag, each in self.transforms.items()}, self.calls)
 
-    def _send_context(self, batch_id: int, before: Mapping[str, Entry]) -> None:
+    def _send_context(self, batch_id: int, standing: Standing) -> None:
         """Send the batch's timestamp and the watermarks for late rows to the tasks, before any of them starts."""
-        known = {tag: each.before(batch_id, before.get(tag)) for tag, each in self.transforms.items()}
-        context = BatchContext(batch_id, self.checkpoint.log.timestamp_us(batch_id), known)
+        known = {
+            tag: self.transforms[tag].before(batch_id, entry)
+            for tag, entry in standing.before.items()
+            if tag not in standing.ending
+        }
+        context = BatchContext(
+            batch_id, self.checkpoint.log.timestamp_us(batch_id), known, alone=list(standing.alone),
+            ending=list(standing.ending), dropped=list(self.dropped),
+        )  # fmt: skip
         self.spark.sparkContext.setLocalProperty(PROPERTY, context.as_property())
+
+    def _standing(self, entries: Mapping[str, Entry], of_versions: Mapping[str, Entry]) -> Standing:
+        return Standing.of([each.version for each in self.transforms.values()], entries, of_versions)
+
+    def running(self, batch_id: int) -> list[str]:
+        """The tags of what runs in a batch."""
+        return list(self._standing(*self.checkpoint.ledger.read_with_versions(batch_id - 1)).before)
 
     def run(self, packed: DataFrame, batch_id: int, *, resumed: bool, final: bool = False) -> None:
         """Process one batch of the merge stage's output.
@@ -54,13 +72,14 @@ class JobRunner:
         end.
         """
         self.lock.check()
-        started, before = time.monotonic(), self.checkpoint.ledger.read_all(batch_id - 1)
+        started, (before, of_versions) = time.monotonic(), self.checkpoint.ledger.read_with_versions(batch_id - 1)
+        standing = self._standing(before, of_versions)
         if not final:
-            self._send_context(batch_id, before)
+            self._send_context(batch_id, standing)
         gathered = self._gathering.gather(packed)
         job = time.monotonic() - started
         try:
-            entries = self._processed(batch_id, before, gathered, resumed=resumed, final=final)
+            entries = self._processed(batch_id, standing, gathered, resumed=resumed, final=final)
         finally:
             if any(each.has_files for each in gathered.values()):
                 self.checkpoint.overflow.clear()
@@ -69,14 +88,15 @@ class JobRunner:
             tag: replace(entry, seconds=took, spent=entry.spent | {"job": round(job, 6)})
             for tag, entry in entries.items()
         }
-        self.checkpoint.ledger.write_all(entries)
-        for tag, entry in entries.items():
-            self.transforms[tag].watch(entry)
+        whole = self._united(entries, before)
+        self.checkpoint.ledger.write_all(whole, self._of_versions(batch_id, entries, of_versions))
+        for key, entry in whole.items():
+            self._versions[key][-1].watch(entry)
 
     def _processed(
         self,
         batch_id: int,
-        before: Mapping[str, Entry],
+        standing: Standing,
         gathered: Mapping[str, Gathered],
         *,
         resumed: bool,
@@ -85,9 +105,12 @@ class JobRunner:
         """Check the accounts of all transforms before anything is written."""
         began = time.monotonic()
         accounts = {
-            tag: each.account(batch_id, before.get(tag), gathered[tag], final=final)
-            for tag, each in self.transforms.items()
-        }
+            tag: self.transforms[tag].account(
+                batch_id, entry, gathered[tag], final=final, ends=tag in standing.ending and not final,
+                cut=self._cut(tag, standing),
+            )
+            for tag, entry in standing.before.items()
+        }  # fmt: skip
         entries: dict[str, Entry] = {}
         for tag, (entry, split) in accounts.items():
             delivered = self.transforms[tag].deliver(gathered[tag], entry, split, resumed=resumed)
@@ -95,3 +118,37 @@ class JobRunner:
             entries[tag] = replace(delivered, spent=delivered.spent | {"sink": round(now - began, 6)})
             began = now
         return entries
+
+    @cached_property
+    def _versions(self) -> dict[str, list[BatchRunner]]:
+        """The versions of each transform, by what names it in the ledger."""
+        found: dict[str, list[BatchRunner]] = {}
+        for each in self.transforms.values():
+            found.setdefault(each.version.key, []).append(each)
+        return found
+
+    def _cut(self, tag: str, standing: Standing) -> Cut | None:
+        """The cut of a version beside which others run."""
+        version = self.transforms[tag].version
+        beside = [each for each in self._versions[version.key] if each.version.tag in standing.before]
+        if len(beside) == 1:
+            return None
+        return replace(version.cut, from_us=None) if tag in standing.alone else version.cut
+
+    def _united(self, entries: Mapping[str, Entry], before: Mapping[str, Entry]) -> dict[str, Entry]:
+        """The entry of each transform."""
+        found: dict[str, Entry] = {}
+        for key, versions in self._versions.items():
+            own = [entries[each.version.tag] for each in versions if each.version.tag in entries]
+            if own:
+                found[key] = own[0] if len(versions) == 1 else united(own, before.get(key))
+        return found
+
+    def _of_versions(
+        self, batch_id: int, entries: Mapping[str, Entry], before: Mapping[str, Entry]
+    ) -> dict[str, Entry]:
+        """The entries of versions of transforms that have several, and of those that have ended."""
+        several = [each for own in self._versions.values() for each in own if len(own) > 1 or each.version.leaves]
+        ended = {tag: replace(entry, batch_id=batch_id) for tag, entry in before.items() if entry.ended}
+        found = {each.version.tag: {**entries, **ended}.get(each.version.tag) for each in several}
+        return {tag: entry for tag, entry in found.items() if entry is not None}

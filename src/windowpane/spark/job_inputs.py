@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.core.time_range import ALWAYS, TimeRange
+from windowpane.errors import PlanError
 from windowpane.formats import load, source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import StreamScan, judges_columns
@@ -53,6 +54,12 @@ class JobMember:
     """A sink wants to know which emission a row is."""
     spread: bool = True
     """Rows may be shuffled more than once."""
+    follows: str | None = None
+    """The tag of the version of the query before this one."""
+    steady: bool = True
+    """It takes rows in every micro-batch: no version of it ends. Only such transforms share folds."""
+    is_late: bool = False
+    """It joins a query that has run without it, and so has only the stateful stages that are there."""
     rows_in: TimeRange = ALWAYS
     results_in: TimeRange = ALWAYS
     """As of `Stages`."""
@@ -94,9 +101,15 @@ def job_inputs(
             opened[member.tag] = sources
             for each in scan.streams:
                 scanned.setdefault((each.stream, each.partitions_of), {})[member.tag] = each
+        elif member.is_late:
+            raise PlanError(
+                "SCAN_NEEDED", f"Spark would decode the rows of transform `{member.plan.transform}`, and so read the "
+                "streams of the job once more", "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to "
+                "true, as when the plan was made",
+            )  # fmt: skip
         else:
             found.append(_decoded_by_spark(spark, member, feedback=feedback))
-    plans = {member.tag: member.plan for member in members}
+    plans = {member.tag: member.plan for member in members if member.steady}
     return [_scanned(opened, each, plans, access) for each in scanned.values()] + found
 
 
@@ -111,14 +124,14 @@ def _decoded_by_spark(spark: SparkSession, member: JobMember, *, feedback: bool)
 def _scanned(
     sources: Mapping[str, Sources], scans: Mapping[str, StreamScan], plans: Mapping[str, Plan], access: Access
 ) -> JobInput:
-    """One input for all transforms that scan a stream."""
+    """One input for all transforms that scan a stream. `plans`: of those that may share folds."""
     whole = merged_scan(list(scans.values()))
     opened = sources[next(iter(scans))].scanned
     assert opened is not None, "only such streams are scanned"
     workers = {tag: worker_scan(each, access) for tag, each in scans.items()}
     shared = SharedScan(_reader(whole, access), workers, record_codec(whole))
     schemas = {tag: scan.schema for tag, scan in workers.items()}
-    folds = share_folds({tag: plans[tag] for tag in scans}).folds
+    folds = share_folds({tag: plans[tag] for tag in scans if tag in plans}).folds
     return JobInput(opened(whole), schemas, shared, whole.partitions_of, folds)
 
 

@@ -1,14 +1,15 @@
 """The stages of all transforms that one Spark query runs. Workers import this.
 
 Each transform has a tag. Messages, state entries and outputs of several transforms travel together, marked by tag. The
-only transform of a query may have the empty tag: its messages, entries and outputs are not marked.
+first transform of a query may have the empty tag: its entries and outputs are not marked, nor are messages as long as
+it is the only one. Versions of a transform, of which one hands its windows over to the next, have a tag each.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -30,10 +31,18 @@ class JobStages:
     members: Mapping[str, Stages]
     last_step: int
     """How many shuffles the query has. A transform may have fewer."""
+    is_tagged: bool = True
+    """Whether messages are marked by tag."""
+    follows: Mapping[str, str] = field(default_factory=dict)
+    """For versions of a transform, the one before: a new version goes on at the time that this one has reached."""
 
     @classmethod
-    def of(cls, members: Mapping[str, Stages]) -> JobStages:
-        return cls(members, max(stages.last_step for stages in members.values()))
+    def of(
+        cls, members: Mapping[str, Stages], *, steps: int = 0, follows: Mapping[str, str] | None = None
+    ) -> JobStages:
+        """`steps`: how many shuffles the query has at least."""
+        last_step = max(steps, *(stages.last_step for stages in members.values()))
+        return cls(members, last_step, list(members) != [ALONE], dict(follows or {}))
 
     @classmethod
     def alone(cls, stages: Stages) -> JobStages:
@@ -48,9 +57,9 @@ class JobStages:
     def feedback(self) -> bool:
         return next(iter(self.members.values())).feedback
 
-    @property
-    def is_tagged(self) -> bool:
-        return ALONE not in self.members
+    def only(self, tags: Collection[str]) -> JobStages:
+        """The same query with some of its transforms."""
+        return replace(self, members={tag: stages for tag, stages in self.members.items() if tag in tags})
 
     def at(self, step: int) -> dict[str, Stages]:
         """The transforms that have a stage at this step."""
@@ -78,7 +87,7 @@ def untagged(kind: str) -> tuple[str, str]:
 
 def entries_of(entries: EntryMap, tag: str) -> EntryMap:
     """The state entries of a transform."""
-    return entries.below(f"{tag}{_AFTER_TAG}") if tag else entries
+    return entries.below(f"{tag}{_AFTER_TAG}") if tag else entries.unmarked(_AFTER_TAG)
 
 
 def pack_parts(parts: Mapping[str, bytes]) -> bytes:

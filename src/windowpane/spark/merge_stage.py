@@ -19,8 +19,10 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from windowpane.core.accounting import Accounting
 from windowpane.core.blob import Blob
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, SideRows, Watermark
+from windowpane.core.graph import Graph
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
+from windowpane.core.operators.watermark import EventtimeWatermark
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import StageMessage, data_rows, pack_frames
 from windowpane.spark.entries import StoredEntries
@@ -97,22 +99,30 @@ class JobShard:
         self._job, self._entries, self._step = job, entries, step
         self._shards: dict[str, Shard] = {}
         """Of the transforms that were given something."""
+        self._dropped: dict[str, bytes] = {}
+        """Of transforms that the job no longer has: the message that said so."""
 
     def take(self, payloads: Iterable[Blob]) -> None:
         """Process the messages of the stage before."""
-        for tag, received in self._received(payloads).items():
-            if received or not tag:
-                self._opened(tag).take(received)
+        received = self._received(payloads)
+        taking = {tag: parts for tag, parts in received.items() if parts or not self._job.is_tagged}
+        for tag in taking:
+            self._open(tag)
+        for tag, parts in taking.items():
+            self._shards[tag].take(parts)
 
     def end(self, clock_us: int, payloads: Iterable[Blob] = ()) -> None:
         """Graceful end of all transforms. `payloads`: what the stage before has given at its end."""
         for tag, received in self._received(payloads).items():
-            self._opened(tag).end(clock_us, received)
+            self._open(tag)
+            self._shards[tag].end(clock_us, received)
 
     def messages(self, number: int) -> list[bytes]:
         """What this shard, number `number`, sends to each shard of the next step."""
         given = {tag: shard.messages(number) for tag, shard in self._shards.items()}
         sent = {tag: payloads for tag, payloads in given.items() if payloads}
+        if self._step < self._job.last_step:
+            sent |= {tag: [payload] * self._job.shards for tag, payload in self._dropped.items()}
         numbers = range(self._job.shards) if sent else ()
         return [self._job.pack({tag: payloads[to] for tag, payloads in sent.items()}) for to in numbers]
 
@@ -129,12 +139,27 @@ class JobShard:
         received: dict[str, list[Blob]] = {tag: [] for tag in self._job.at(self._step)}
         for payload in payloads:
             for tag, part in self._job.unpack(payload).items():
-                received[tag].append(part)
+                if tag in self._job.members:
+                    received[tag].append(part)
+                else:
+                    self._drop(tag, part)
         return received
 
-    def _opened(self, tag: str) -> Shard:
-        self._shards[tag] = self._shard(self._job.members[tag], entries_of(self._entries, tag))
-        return self._shards[tag]
+    def _drop(self, tag: str, message: Blob) -> None:
+        """Remove the state of a transform that the job no longer has."""
+        self._dropped[tag] = bytes(message)
+        entries = entries_of(self._entries, tag)
+        for name in list(entries.names()):
+            entries.remove(name)
+
+    def _open(self, tag: str) -> None:
+        """All are opened before one of them takes anything: a new version begins where the one before has come to."""
+        own, before = entries_of(self._entries, tag), self._job.follows.get(tag)
+        self._shards[tag] = shard = self._shard(self._job.members[tag], own)
+        if before in self._job.at(self._step) and not own.names():
+            followed = self._job.members[before].graph(self._step)
+            followed.load(entries_of(self._entries, before))
+            shard.follow(followed)
 
     def _shard(self, stages: Stages, entries: EntryMap) -> Shard:
         return Shard(stages, entries, self._step)
@@ -154,10 +179,24 @@ class Shard:
         self._accounts: dict[str, Accounting] = {}
         """By stage."""
         self._clock_us, self._tallies = 0, Counter[str]()
+        self._latest_us: int | None = None
+        self._ends = False
+        """The transform ends with this micro-batch."""
+
+    def follow(self, other: Graph) -> None:
+        """Begin where time stands in the operators of another query over the same rows."""
+        for operator in self._graph.operators:
+            if isinstance(operator, EventtimeWatermark):
+                found = next(each for each in other.operators if isinstance(each, EventtimeWatermark))
+                operator.follow(found)
 
     def take(self, payloads: Iterable[Blob]) -> None:
         """Process the messages of the stage before."""
-        self._finish(self._received(payloads), BatchEnd())
+        received = self._received(payloads)
+        self._finish(received, ControlSignal.END if self._ends else BatchEnd())
+        if self._ends:
+            for name in list(self._entries.names()):
+                self._entries.remove(name)
 
     def end(self, clock_us: int, payloads: Iterable[Blob] = ()) -> None:
         """Graceful end: everything open is emitted. `payloads`: what the stage before has given at its end."""
@@ -172,13 +211,15 @@ class Shard:
         routed = self._stages.route_portions([Portion(frames=self._crossing)], self._step + 1, number)
         self._tallies[f"{SENT}{self._step + 1}"] += sent_rows(routed)
         watermarks = self._graph.watermarks()
-        return [StageMessage(portions, self._clock_us, watermarks=watermarks).pack() for portions in routed]
+        return [
+            StageMessage(portions, self._clock_us, watermarks=watermarks, ends=self._ends).pack() for portions in routed
+        ]
 
     def outputs(self, spent: Mapping[str, int] = MappingProxyType({})) -> list[tuple[str, bytes]]:
         """The report, results and side rows, after `messages`. `spent`: more tallies."""
         report = ShardReport.of(
             self._graph, self._clock_us, step=self._step, state_bytes=self._entries.size(), side=self._side,
-            results=self._results, tallies={**self._tallies, **spent},
+            results=self._results, tallies={**self._tallies, **spent}, latest_us=self._latest_us,
         )  # fmt: skip
         return [(REPORT, report.pack(self._accounts)), *self._outlet.rows()]
 
@@ -200,6 +241,9 @@ class Shard:
             self._clock_us = max(self._clock_us, each.clock_us)
             self._tallies.update(each.tallies)
             self._watermarks |= each.watermarks
+            self._ends |= each.ends
+            if each.latest_us is not None:
+                self._latest_us = each.latest_us if self._latest_us is None else max(each.latest_us, self._latest_us)
         frames = numbered(sent, numbers, self._stages.arrival_states)
         self._tallies[f"{RECEIVED}{self._step}"] += data_rows(given.frame for given in frames)
         return frames

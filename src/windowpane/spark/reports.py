@@ -13,12 +13,12 @@ import numpy as np
 from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
 from windowpane.errors import InternalError
-from windowpane.spark.fold import FUTURE, NUMBERED, REINJECTED, TIMES
+from windowpane.spark.fold import FUTURE, NUMBERED, REINJECTED, SKIPPED, TIMES
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import RECEIVED, SENT
 from windowpane.spark.timings import seconds
 
-_STANDING = ("maxima", "held_by", "open_windows", "state_bytes", "watermarks")
+_STANDING = ("maxima", "latest_us", "held_by", "open_windows", "state_bytes", "watermarks")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class Reports:
         assert len(distinct) <= 1, f"shards disagree on the watermark: {distinct}"
         return distinct.pop() if distinct else otherwise
 
+    def _latest_us(self, before: Entry | None) -> int | None:
+        known = [shard.latest_us for shard in self.shards if shard.latest_us is not None]
+        known += [before.latest_us] if before and before.latest_us is not None else []
+        return max(known, default=None)
+
     def shuffled(self) -> list[list[int]]:
         """What each shard has received, for each shuffle."""
         steps = range(1, max((shard.step for shard in self.shards), default=0) + 1)
@@ -79,6 +84,11 @@ class Reports:
         return self.tallies[REINJECTED]
 
     @property
+    def skipped(self) -> int:
+        """Rows that only another version of the query takes."""
+        return self.tallies[SKIPPED]
+
+    @property
     def numbered(self) -> int:
         """Rows that have arrival numbers."""
         return self.tallies[NUMBERED]
@@ -95,6 +105,7 @@ class Reports:
         return {
             "results": sum(shard.results for shard in self.shards),
             "maxima": dict(first.maxima),
+            "latest_us": self._latest_us(before),
             "held_by": first.held_by,
             "times": time_sources(self.tallies),
             "future_rows": self.tallies[FUTURE],

@@ -22,6 +22,8 @@ class ShardReport:
     watermark_us: int | None = None
     maxima: dict[str, int] = field(default_factory=dict)
     """The largest event time of each source partition."""
+    latest_us: int | None = None
+    """The largest event time of the micro-batch, of rows too far ahead too."""
     held_by: str | None = None
     """The source partition that holds the watermark."""
     watermarks: int = 0
@@ -44,7 +46,7 @@ class ShardReport:
     @classmethod
     def of(
         cls, graph: Graph, clock_us: int, *, step: int, state_bytes: int, results: int, side: Mapping[str, int],
-        tallies: Mapping[str, int],
+        tallies: Mapping[str, int], latest_us: int | None = None,
     ) -> ShardReport:  # fmt: skip
         """The report of a graph of operators that has just finished a micro-batch."""
         watermark = next((each for each in graph.operators if isinstance(each, EventtimeWatermark)), None)
@@ -53,7 +55,8 @@ class ShardReport:
             runs.setdefault(node.stage, []).extend(node.operator.open_runs())
         report = cls(
             clock_us, step, graph.source_watermark_us, state_bytes=state_bytes, results=results, side=dict(side),
-            tallies=dict(tallies), open_windows=sum(operator.open_count() for operator in graph.operators),
+            tallies=dict(tallies), latest_us=latest_us,
+            open_windows=sum(operator.open_count() for operator in graph.operators),
             open_runs=runs.pop("", []), stage_runs=runs,
         )  # fmt: skip
         if watermark is None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from windowpane.core.wire import StageMessage
 from windowpane.spark.batch_context import BatchContext
 from windowpane.spark.fold import CLOCK
-from windowpane.spark.fold_stage import packed_batch
+from windowpane.spark.fold_stage import last_messages, packed_batch
 from windowpane.spark.job_stages import JobStages
 from windowpane.spark.stages import PACKED
 
@@ -48,6 +48,8 @@ class TickStage:
             if batch.num_rows:
                 clock_us = int(batch.column(CLOCK)[0].as_py())
         if clock_us is not None:
-            said_us = BatchContext.of_task().clock_us if self.job.feedback else clock_us
-            payload = self.job.pack(dict.fromkeys(self.job.members, StageMessage([], said_us).pack()))
+            context = BatchContext.of_task() if self.job.feedback else None
+            said_us = context.clock_us if context else clock_us
+            running = dict.fromkeys(context.before if context else self.job.members, StageMessage([], said_us).pack())
+            payload = self.job.pack(running | last_messages(context))
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))

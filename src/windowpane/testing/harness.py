@@ -147,8 +147,7 @@ class Harness:
     def follow(self, other: Harness) -> None:
         """Take over how far time has come in another query over the same streams, before the first row."""
         found, own = other._time(), self._time()
-        own.watermark_us = found.watermark_us
-        own.load_header(found.header())
+        own.follow(found)
         self._clock_us, self._arrivals = other._clock_us, other._arrivals
 
     @property

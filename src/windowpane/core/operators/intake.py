@@ -6,7 +6,7 @@ For windows that judge rows one by one, LateGate follows.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,8 @@ class Intake(Operator):
     """Rows of the source in; good rows, side rows and the progress of the source partitions out.
 
     `max_future_skew_us`: rows further ahead of processing time do not move the watermark; they are counted, and still
-    processed. `cut`: of a version of a query whose windows do not follow from time alone: it takes the rows within.
+    processed. `cut`: of a version of a query: it takes the rows within. Rows outside belong to another version, which
+    accounts for them.
     """
 
     def __init__(
@@ -39,6 +40,15 @@ class Intake(Operator):
         super().__init__()
         self._keys, self._max_future_skew_us, self._cut = tuple(keys), max_future_skew_us, cut
         self.future_rows = 0
+        self.latest_us: int | None = None
+        """The largest event time so far, in this process."""
+        self.skipped = 0
+        """Rows of the source that only another version of the query takes."""
+
+    def stand_alone(self) -> None:
+        """The version before has ended: rows that would be its are late."""
+        if self._cut is not None:
+            self._cut = replace(self._cut, alone=True)
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         judged = (c.KEEP, c.UNMATCHED, c.ERROR, c.DETAIL, c.MADE)
@@ -51,6 +61,7 @@ class Intake(Operator):
 
     def _without_bad(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         """Rows that are neither bad, unmatched nor filtered. Each of these needs a column; without it, no row is."""
+        batch = batch if self._cut is None else self._of_this_version(self._cut, batch)
         self.counts.in_ += batch.num_rows
         if c.MADE in batch.schema.names:
             self.counts.made += int(flags(batch, c.MADE).sum())
@@ -61,21 +72,32 @@ class Intake(Operator):
             kept = flags(batch, c.KEEP)
             self.counts.filtered += int(len(kept) - kept.sum())
             batch = select(batch, kept).drop_columns([c.KEEP])
-        return batch if self._cut is None else self._within(self._cut, batch, frames)
+        return batch if self._cut is None else self._without_too_late(self._cut, batch, frames)
 
-    def _within(self, cut: Cut, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
-        """Rows of this version. Those of another one are in no window here, or late if that one has ended."""
-        ts = int64s(batch, c.EVENT_TIME)
-        own, late = cut.has(ts), cut.too_late(ts)
-        self.counts.no_window += int((~own & ~late).sum())
-        if late.any():
-            self.counts.late += int(late.sum())
-            batch_late = side.side_batch(
-                "late", side.LATE_WINDOW, select(batch, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
-                keys=self._keys,
-            )  # fmt: skip
-            frames.append(SideRows(batch_late))
+    def _of_this_version(self, cut: Cut, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Without rows that only another version takes. Rows without a time belong to the last version."""
+        times = batch.column(c.EVENT_TIME)
+        timed = times.is_valid().to_numpy(zero_copy_only=False)
+        ts: Int64s = times.fill_null(0).to_numpy(zero_copy_only=False)
+        own = np.where(timed, cut.has(ts) | cut.too_late(ts), cut.until_us is None)
+        if own.all():
+            return batch
+        read = ~flags(batch, c.MADE) if c.MADE in batch.schema.names else np.ones(len(ts), bool)
+        self.skipped += int((read & ~own).sum())
         return select(batch, own)
+
+    def _without_too_late(self, cut: Cut, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
+        """Without rows of a version that has ended."""
+        late = cut.too_late(int64s(batch, c.EVENT_TIME))
+        if not late.any():
+            return batch
+        self.counts.late += int(late.sum())
+        parted = side.side_batch(
+            "late", side.LATE_WINDOW, select(batch, late), clock_us=self.clock_us, watermark_us=self.watermark_us,
+            keys=self._keys,
+        )  # fmt: skip
+        frames.append(SideRows(parted))
+        return select(batch, ~late)
 
     def _without_errors(self, batch: pa.RecordBatch, frames: list[Frame]) -> pa.RecordBatch:
         good = batch.column(c.ERROR).is_null().to_numpy(zero_copy_only=False)
@@ -127,7 +149,12 @@ class Intake(Operator):
         column = batch.column(c.EVENT_TIME)
         moving = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
         ts: Int64s = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
-        if self._max_future_skew_us is None or not len(ts) or int(ts.max()) - self.clock_us <= self._max_future_skew_us:
+        known = ts if moving is None else ts[moving]
+        if not len(known):
+            return ts, moving
+        latest_us = int(known.max())
+        self.latest_us = latest_us if self.latest_us is None else max(latest_us, self.latest_us)
+        if self._max_future_skew_us is None or latest_us - self.clock_us <= self._max_future_skew_us:
             return ts, moving
         far = ts - self.clock_us > self._max_future_skew_us
         if moving is not None:

@@ -122,6 +122,13 @@ class EventtimeWatermark(Operator):
         self.tracker.maxima, self.tracker.last_seen = dict(progress.maxima), dict(progress.last_seen)
         self.watermarks_emitted = progress.watermarks_emitted
 
+    def follow(self, other: EventtimeWatermark) -> None:
+        """Begin where time stands in another query over the same rows."""
+        self.clock_us, self.watermark_us = other.clock_us, other.watermark_us
+        self.tracker.watermark_us = other.watermark_us
+        if tuple(self.tracker.streams) == tuple(other.tracker.streams):  # else partitions have other names
+            self.load_header(other.header())
+
     def save(self, entries: StateEntries) -> None:
         self._held.save(entries)
         self._held_triggers.save(entries)

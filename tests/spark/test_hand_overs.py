@@ -1,0 +1,179 @@
+"""A query whose change needs a hand-over, on Spark: both plans side by side give what they give in the harness."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.jobs import Job, Query, counted, finish
+from windowpane.connectors.sinks import MemorySink
+from windowpane.errors import StateError
+from windowpane.runtime import Pipeline
+from windowpane.testing.hand_over import HandOver
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "ts BIGINT, k STRING, v BIGINT"
+LAG = {"eventtime.late_tolerance": "2s"}
+BASE = Query(
+    "SELECT window_start, k, count(*) AS n FROM s GROUP BY k, tumblingwindow('ss', 4)", {"s": SCHEMA}, LAG
+)  # fmt: skip
+WHERE = replace(BASE, sql=BASE.sql.replace("FROM s", "FROM s WHERE v > 3"))
+SLIDING = "SELECT trigger_time, k, count(*) AS n, sum(v) AS s FROM s GROUP BY k, slidingwindow('ss', {})"
+COUNTS = "SELECT k, sum(v) AS s, count(*) AS n FROM s GROUP BY k, countwindow({})"
+
+
+def changed(query: Query, old: str, new: str, **transform: Any) -> Query:
+    return replace(query, sql=query.sql.replace(old, new), transform=transform)
+
+
+@dataclass(frozen=True)
+class Case:
+    old: Query
+    new: Query
+
+
+CASES = {
+    "an aggregate more": Case(BASE, changed(BASE, "AS n", "AS n, sum(v) AS s, max(v) AS m")),
+    "another WHERE": Case(BASE, WHERE),
+    "keys": Case(BASE, changed(BASE, "k, count(*) AS n FROM s GROUP BY k", "k, v, count(*) AS n FROM s GROUP BY k, v")),
+    "window": Case(changed(BASE, "tumblingwindow('ss', 4)", "hoppingwindow('ss', 6, 3)"),
+                   changed(BASE, "tumblingwindow('ss', 4)", "hoppingwindow('ss', 10, 5)")),
+    "sessions": Case(changed(BASE, "tumblingwindow('ss', 4)", "sessionwindow('ss', 2)"),
+                     changed(BASE, "tumblingwindow('ss', 4)", "sessionwindow('ss', 3)")),
+    "sliding": Case(changed(BASE, BASE.sql, SLIDING.format(2)), changed(BASE, BASE.sql, SLIDING.format(5))),
+    "rows counted": Case(changed(BASE, BASE.sql, COUNTS.format(3)), changed(BASE, BASE.sql, COUNTS.format(4))),
+    "dedupe": Case(BASE, changed(BASE, "", "", dedupe={"key": ["ts", "k"], "within": "10s"})),
+}  # fmt: skip
+
+
+def batches(seed: int = 3) -> list[list[dict[str, Any]]]:
+    rng = random.Random(seed)
+    rows = [
+        {"ts": 600 * at + rng.randrange(2_500), "k": rng.choice(["x", "y", None]), "v": rng.randrange(8)}
+        for at in range(96)
+    ]
+    return [rows[low : low + 12] for low in range(0, 96, 12)]
+
+
+def in_harness(case: Case, given: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What both plans give, in no order."""
+    old, new = case.old.harness(), case.new.harness()
+    rows = [row for batch in given[:3] for row in old.push(batch).rows]
+    job = HandOver.of(old, new, max(row["ts"] for batch in given[:3] for row in batch) * 1000)
+    assert job is not None
+    steps = [job.push(batch) for batch in given[3:]]
+    assert job.before is None, "the old plan has ended"
+    return rows + [row for step in (*steps, job.end()) for row in step.rows]
+
+
+class HandOverJob(Job):
+    """A job whose rows are decoded by workers."""
+
+    def settings(self) -> dict[str, Any]:
+        found = super().settings()
+        for stream in found["streams"].values():
+            stream["scan"] = "auto"
+        for route in found["transforms"]["q"]["side_output"].values():
+            route["include_original"] = False
+        return found
+
+
+def pipeline(folder: Path, given: dict[str, MemorySink], transforms: Mapping[str, str]) -> Pipeline:
+    """A job over one stream, of these transforms."""
+    stream = {"schema": SCHEMA, "format": "json", "path": "data/s", "options": {"maxFilesPerTrigger": 1}}
+    stream["eventtime"] = {"column": "ts", "type": "unixtimestamp_ms", "strict": True}
+    settings = {
+        "streams": {"s": stream},
+        "options": {"trigger": "available_now", "checkpoint": "state", "shards": 2, "eventtime.enabled": True,
+                    "max_future_skew": "off", **LAG},
+        "transforms": {name: {"sql": sql, "sink": name} for name, sql in transforms.items()},
+        "sinks": {name: {"format": "memory"} for name in given},
+    }  # fmt: skip
+    made = Pipeline.from_dict(settings, folder)
+    made.sinks = given  # those of removed transforms, too
+    return made
+
+
+def shown(sink: MemorySink) -> Counter[str]:
+    rows = [row.asDict() for got in sink._batches.values() for row in got]
+    return counted(row | {"window_start": row["window_start"].astimezone(dt.UTC)} for row in rows)
+
+
+def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
+    """Two join a transform that has run alone; it is handed over to another plan, one is drained, one is dropped."""
+    given, feeder = batches(), HandOverJob(tmp_path, BASE)
+    sinks = {name: MemorySink(name) for name in ("a", "b", "c")}
+    tumbling = {size: BASE.sql.replace("4)", f"{size})") for size in (2, 4, 8)}
+
+    def run(
+        count: int,
+        transforms: Mapping[str, str],
+        *,
+        drain: bool = False,
+        evolve: bool = False,
+        drain_removed: bool = False,
+    ) -> None:
+        feeder.feed_all(given[feeder.fed : feeder.fed + count])
+        made = pipeline(tmp_path, sinks, transforms)
+        finish(made.start(spark, evolve=evolve, drain_removed=drain_removed), drain=drain)
+
+    run(2, {"a": tumbling[4]})
+    run(2, {"a": tumbling[4], "b": tumbling[8], "c": tumbling[2]})
+    with pytest.raises(StateError, match="no longer has `b`"):
+        run(0, {"a": tumbling[4], "c": tumbling[2]})
+    run(2, {"a": tumbling[8], "c": tumbling[2]}, evolve=True, drain_removed=True)
+    run(2, {"a": tumbling[8]}, drain=True, evolve=True)
+    whole = [row for batch in given for row in batch]
+    alone = replace(BASE, sql=tumbling[4]).harness()
+    cut = HandOver.of(alone, replace(BASE, sql=tumbling[8]).harness(), max(row["ts"] for row in whole[:48]) * 1000)
+    assert cut is not None
+    assert shown(sinks["a"]) == windows(whole, 4, lambda start: start * 1_000_000 < cut.cut_us) + windows(
+        whole, 8, lambda start: start * 1_000_000 >= cut.cut_us
+    )
+    assert shown(sinks["b"]) == windows(whole[24:48], 8), "drained when it was removed"
+    assert set(shown(sinks["c"])) <= set(windows(whole[24:72], 2)), "its open windows are dropped"
+    assert len(list((tmp_path / "state").glob("**/spark"))) == 1, "one query from the first batch to the last"
+
+
+def windows(rows: list[dict[str, Any]], size: int, own: Callable[[int], bool] = lambda _: True) -> Counter[str]:
+    """Counts by window and key, of windows that start where they should."""
+    found = Counter((row["ts"] // 1000 // size * size, row["k"]) for row in rows)
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return counted(
+        {"window_start": epoch + dt.timedelta(seconds=start), "k": key, "n": number}
+        for (start, key), number in found.items()
+        if own(start)
+    )
+
+
+@pytest.mark.parametrize("names", [list(CASES)[:4], list(CASES)[4:]], ids=["fixed", "others"])
+def test_every_class_of_change(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
+    """No row is missing, and none is counted in two results of one window."""
+    given = batches()
+    jobs = {}
+    for number, name in enumerate(names):
+        jobs[name] = HandOverJob(tmp_path / f"{number}", CASES[name].old).feed_all(given[:3])
+    for each in [job.start(spark) for job in jobs.values()]:
+        finish(each, drain=False)
+    for name, job in jobs.items():
+        job.feed_all(given[3:])
+        job.query = CASES[name].new
+    for each in [job.pipeline().start(spark, evolve=True) for job in jobs.values()]:
+        finish(each, drain=True)
+    for name, job in jobs.items():
+        outcome = job.outcome()
+        rows = [row for got in outcome.rows.values() for row in got]
+        assert counted(rows) == counted(in_harness(CASES[name], given)), name
+        last = outcome.entries[-1]
+        totals = last.totals
+        assert totals["in_"] - totals["made"] == 96, (name, totals)
+        assert last.accounting["buffered"] == 0
