@@ -1,4 +1,4 @@
-"""Real servers for tests and the demo: a Kafka broker, PostgreSQL, an S3 server, HDFS. They run on free ports of
+"""Real servers for tests and the demo: a Kafka broker, PostgreSQL, Redis, an S3 server, HDFS. They run on free ports of
 loopback, with their data in a temporary folder, and end when their block ends. `python scripts/servers.py` runs Kafka
 and PostgreSQL until Ctrl-C.
 """
@@ -168,6 +168,21 @@ class Postgres(Server):
     def answers(self) -> bool:
         ready = [str(self._programs / "pg_isready"), "-h", LOOPBACK, "-p", str(self.port), "-q"]
         return subprocess.run(ready, check=False).returncode == 0  # noqa: S603
+
+
+class Redis(Server):
+    """A Redis server that writes nothing to disk."""
+
+    def __init__(self) -> None:
+        self._program = bring("scripts/redis-bin")
+        super().__init__("redis")
+        self.url = f"redis://{LOOPBACK}:{self.port}/0"
+
+    def command(self) -> list[str]:
+        return [self._program, "--port", str(self.port), "--bind", LOOPBACK, "--save", "", "--appendonly", "no"]
+
+    def answers(self) -> bool:
+        return listens(self.port)
 
 
 class S3(Server):

@@ -33,6 +33,22 @@ def test_all_code_that_formats_name_is_there() -> None:
     assert all(source.codec is None or CODECS.find(source.codec) for source in sources)
 
 
+def test_guarantees_are_those_that_the_classes_declare() -> None:
+    assert {name: sink_format(name).exactly_once for name in SINKS.names} == {
+        name: load(sink_format(name).sink).delivery == "exactly_once" for name in SINKS.names
+    }
+
+
+def test_tables_that_cannot_be_streams_are_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_pipeline({
+            "streams": {"s": {"format": "Delta", "path": "x"}}, "sinks": {"out": {"format": "memory"}},
+            "transforms": {"q": {"sql": "SELECT 1", "sink": "out"}},
+        })  # fmt: skip
+    assert (refused.value.code, refused.value.key) == ("BAD_CHOICE", "streams.s.format")
+    assert "windowpane has no source for Delta tables" in (refused.value.hint or "")
+
+
 def test_schemas_are_inferred_from_files_of_the_formats_that_say_so() -> None:
     said = {name for name in SOURCES.names if source_format(name).sampled}
     assert said == set(SOURCES.names) & {*sampling._READERS, *sampling._COLUMNAR}
@@ -75,9 +91,12 @@ def test_the_documented_delivery_of_each_sink_is_that_of_its_class() -> None:
 
 
 def test_what_is_delivered_exactly_once_can_be_taken_back() -> None:
-    """Otherwise a pipeline that goes back to a savepoint would write it twice. Memory ends with its process."""
+    """Otherwise a pipeline that goes back to a savepoint would write it twice.
+
+    Memory ends with its process, and Redis keeps results by window and group.
+    """
     once = {name for name in SINKS.names if load(sink_format(name).sink).delivery == "exactly_once"}
-    assert {name for name in SINKS.names if sink_format(name).takes_back is not None} == once - {"memory"}
+    assert {name for name in SINKS.names if sink_format(name).takes_back is not None} == once - {"memory", "redis"}
 
 
 def test_a_name_is_registered_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from scripts.servers import AnyServer, Kafka, Postgres, UnavailableError, connector_jars, running
+from scripts.servers import AnyServer, Kafka, Postgres, Redis, UnavailableError, connector_jars, running
 from tests.servers.world import Broker, Database
 from windowpane.config import SparkSettings
 from windowpane.connectors.kafka import require_connector
@@ -32,6 +32,11 @@ def kafka() -> Iterator[Broker]:
 def database() -> Iterator[Database]:
     for server in started(Postgres):
         yield Database(server)
+
+
+@pytest.fixture(scope="package")
+def redis() -> Iterator[Redis]:
+    yield from started(Redis)
 
 
 @pytest.fixture(autouse=True)

@@ -111,6 +111,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane schema data/bids",
         "windowpane schema > windowpane.schema.json",
     ),
+    file_commands.connectors: (
+        "windowpane connectors",
+        "windowpane connectors --json",
+    ),
     file_commands.run_golden_files: (
         "windowpane test tests/",
         "windowpane test hot_items.slt --mode all",

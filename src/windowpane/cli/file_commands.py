@@ -45,6 +45,18 @@ def schema(
         out.write(print_schema(files or (), rows, as_json=as_json))
 
 
+def connectors(
+    *,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """List the formats of streams and sinks, with their options and delivery guarantees."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.connectors import list_connectors  # noqa: PLC0415
+
+        out.write(list_connectors(as_json=as_json))
+
+
 def run_golden_files(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE_OR_FOLDER", help="Golden files, or folders with *.slt files.")

@@ -16,7 +16,7 @@ from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
 from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
-from windowpane.formats import CODECS, SOURCES, CodecFormat, SinkFormat
+from windowpane.formats import CODECS, REFUSED_SOURCES, SOURCES, CodecFormat, SinkFormat
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -94,6 +94,9 @@ class _Completeness:
             hint = f"{', '.join(SOURCES.names)}, or any other Spark source"
             self._add("MISSING_KEY", f"`{key}` needs the key `format`", hint, f"{key}.format")
             return
+        if source.format.lower() in REFUSED_SOURCES:
+            message = f"`{key}` cannot have the format {source.format}"
+            self._add("BAD_CHOICE", message, REFUSED_SOURCES[source.format.lower()], f"{key}.format")
         if source.source_format.is_files and not (source.path or "path" in source.options):
             self._needs(key, "path", source.format)
         if source.source_format.untyped and source.schema_ is None:
@@ -163,7 +166,8 @@ class _Completeness:
                 self._needs(key, f"options.{option}", known.name)
 
     def _sink_options(self, key: str, sink: Sink, known: SinkFormat) -> None:
-        for option in sorted(sink.options.keys() - (known.options or sink.options.keys())):
+        unknown = sink.options.keys() - (known.options or sink.options.keys())
+        for option in sorted(option for option in unknown if not option.startswith(known.option_prefixes)):
             hint = f"valid, nearest first: {nearest(option, known.options or ())}; {known.options_hint}"
             self._add("UNKNOWN_KEY", f"`{key}` has no key `{option}`", hint.removesuffix("; "), f"{key}.{option}")
         for each in known.patterns:

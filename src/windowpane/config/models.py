@@ -319,7 +319,8 @@ class Sink(Settings):
     mode: Literal["append", "update"] | None = Field(
         default=None,
         description="append: every emission is a new row. update: an emission replaces the previous one of its window "
-        "and group; only for postgres. Unset: update for postgres if rows are grouped, otherwise append.",
+        "and group; for postgres, delta, iceberg and duckdb. Unset: update there if rows are grouped, "
+        "otherwise append.",
     )
     delivery: Literal["exactly_once", "at_least_once"] | None = Field(
         default=None,

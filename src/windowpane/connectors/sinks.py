@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from windowpane.connectors.read_back import ORDER, ReadBack, Written
 from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.remote.access import Access
 
 WINDOW_ID, GROUP_KEY, EMIT_EPOCH, IS_FINAL = IDENTITY = ("_window_id", "_group_key", "_emit_epoch", "_is_final")
 """Columns that identify an emission, for sinks with `wants_identity`. The group key is canonical JSON."""
@@ -183,6 +184,13 @@ class Sink(abc.ABC):
     def side_records(self, spark: SparkSession, written: Written) -> list[str] | None:
         """The side records of a transform as JSON; None if the sink cannot be read."""
         return None
+
+    def take_back(self, access: Access, *, runs: Sequence[str], transform: str, side: bool, after: int) -> int:
+        """Remove the rows that these runs of a transform have written in batches after `after`; gives their number.
+
+        For formats that take back rows (`SinkFormat.takes_back`), without `open`. `side`: side rows, not results.
+        """
+        raise NotImplementedError(self.name)
 
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:

@@ -168,3 +168,11 @@ SOURCES = Registry(
 def source_format(name: str | None) -> SourceFormat:
     """What is known of a format; the defaults for one that only Spark knows."""
     return SOURCES.find(name) or SourceFormat(name or "")
+
+
+_NO_JARS = "its Spark jars do not run on Spark 4.3"
+REFUSED_SOURCES = {
+    "delta": f"{_NO_JARS}, and windowpane has no source for Delta tables: name the folder of an export as parquet",
+    "iceberg": f"{_NO_JARS}, and windowpane has no source for Iceberg tables: name the folder of an export as parquet",
+}
+"""Formats that users may expect, with the reason why a stream or table cannot have them."""

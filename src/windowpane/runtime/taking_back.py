@@ -14,6 +14,7 @@ from windowpane.checkpoint.addresses import local_path
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
 from windowpane.connectors.file_names import BATCH_FILE, STAGING_FOLDER
 from windowpane.formats import sink_format
+from windowpane.remote.access import Access
 from windowpane.runtime.location import store_at
 
 
@@ -102,7 +103,8 @@ def _take_back_files(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
 
 
 def _take_back_rows(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
-    from windowpane.connectors.postgres.taking_back import take_back_rows  # noqa: PLC0415  # loads PySpark
+    from windowpane.runtime.routes import build_sink  # noqa: PLC0415  # loads PySpark
 
-    options = config.sinks[sink.sink].spark_options
-    return take_back_rows(sink.sink, options, runs=cut.runs, transform=cut.transform, side=sink.side, after=sink.after)
+    access = Access.of_spark(config.spark.spark_config)
+    made = build_sink(config, sink.sink, config.sinks[sink.sink])
+    return made.take_back(access, runs=cut.runs, transform=cut.transform, side=sink.side, after=sink.after)

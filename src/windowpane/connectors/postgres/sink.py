@@ -40,6 +40,7 @@ from windowpane.connectors.postgres.statements import (
 from windowpane.connectors.read_back import ORDER, ReadBack, Written
 from windowpane.connectors.sinks import IDENTITY, Sink, SinkBatch, SinkSettings
 from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.remote.access import Access
 
 Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 BATCHES = "windowpane_batches"
@@ -59,7 +60,7 @@ class PostgresSink(Sink):
 
     def __init__(self, name: str, options: Mapping[str, str], mode: str | None = None) -> None:
         super().__init__(name)
-        self._conninfo = connection_info(name, options)
+        self._conninfo, self._options = connection_info(name, options), options
         parts = options["table"].split(".")
         self._table, self._ledger = sql.Identifier(*parts), sql.Identifier(*parts[:-1], BATCHES)
         self._shown, self._mode = options["table"], mode
@@ -137,6 +138,11 @@ class PostgresSink(Sink):
             raise SinkError("SINK_READ", what) from failed
         finally:
             self.close()
+
+    def take_back(self, access: Access, *, runs: Sequence[str], transform: str, side: bool, after: int) -> int:
+        from windowpane.connectors.postgres.taking_back import take_back_rows  # noqa: PLC0415  # imports this module
+
+        return take_back_rows(self.name, self._options, runs=runs, transform=transform, side=side, after=after)
 
     def write(self, batch: SinkBatch) -> None:
         try:
