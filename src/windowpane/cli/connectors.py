@@ -14,6 +14,7 @@ from rich.table import Table
 from windowpane.cli.figures import output_width
 from windowpane.formats import CODECS, SINKS, SOURCES, SinkFormat, SourceFormat, sink_format, source_format
 
+_ONCE, _OFTEN = "exactly_once", "at_least_once"
 _PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """The modules of extras that are not called like the extra."""
 
@@ -46,7 +47,7 @@ def _sink(sink: SinkFormat) -> dict[str, Any]:
     return {
         "format": sink.name,
         "writes": sink.about,
-        "delivery": "exactly once" if sink.exactly_once else "at least once",
+        "delivery": [each.replace("_", " ") for each in sink.deliveries or (_ONCE if sink.exactly_once else _OFTEN,)],
         "modes": list(sink.modes),
         "options": [*(f"{name}*" for name in needed), *others, *prefixes, *(["…"] if sink.options is None else [])],
         "needs": f"windowpane[{sink.extra}]" if sink.extra else None,
