@@ -15,7 +15,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +31,8 @@ SCRATCH = f"{MOUNTS}/scratch"
 _UNSHARE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--uts", "--pid", "--fork")
 """Namespaces that end with us, even if we are killed."""
 _BRIDGE = f"wpb{os.getpid()}"
+DEADLINE = 900.0
+"""Seconds for one step on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,36 @@ class Machine:
         return sorted(found)
 
     def signal(self, number: int, wanted: str = "") -> int:
-        """Send a signal to processes here, the last one first; returns to how many.
-
-        `nsenter` stops itself when it finds its command stopped, so it must be continued after the command.
-        """
+        """Send a signal to processes here; returns to how many."""
         found = self.processes(wanted)
-        for process in reversed(found):
+        for process in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
         return len(found)
+
+    def pause(self) -> None:
+        """Stop every process here.
+
+        Not the `nsenter` of a command: it stops itself when it finds its command stopped. If it were stopped before
+        that, it would stop itself after it has been continued.
+        """
+        wait_until(lambda: self._send(signal.SIGSTOP, self._in_state(*"RSD")), f"{self.name} does not stop")
+
+    def resume(self) -> None:
+        """Continue every process here, `nsenter` too."""
+        wait_until(lambda: self._send(signal.SIGCONT, self._in_state("T")), f"{self.name} does not go on")
+
+    def _send(self, number: int, processes: list[int]) -> bool:
+        """Whether there is no process to which the signal should go. `nsenter` continues its command by itself."""
+        entered = {process.pid for process in self.started}
+        for process in processes:
+            if number == signal.SIGCONT or process not in entered:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, number)
+        return not processes
+
+    def _in_state(self, *letters: str) -> list[int]:
+        return [process for process in self.processes() if _state(process) in letters]
 
     def crash(self) -> None:
         """The power goes: every process ends at once, and its disk is lost with the namespaces."""
@@ -148,6 +172,23 @@ def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
         for machine in made.machines:
             machine.crash()
         subprocess.run(["ip", "link", "del", _BRIDGE], check=False, capture_output=True)
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until something is so, while a process runs."""
+    deadline = time.monotonic() + DEADLINE
+    while not is_so():
+        assert process is None or process.poll() is None, f"{otherwise}: the run has ended"
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def _state(process: int) -> str:
+    """A letter: T is stopped. Empty if it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def _mounts(within: Network, name: str, *, sees_project: bool, shared: Mapping[str, Path]) -> str:

@@ -8,19 +8,26 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.torture_places import InStore, in_bucket
 from scripts.servers import S3, hdfs_command
-from tests.cluster.machines import MOUNTS, ROOT, SCRATCH, SPARK_HOME, Machine, Network, network
+from tests.cluster.machines import (
+    DEADLINE,
+    MOUNTS,
+    ROOT,
+    SCRATCH,
+    SPARK_HOME,
+    Machine,
+    Network,
+    network,
+    wait_until,
+)
 from windowpane.bundling import make_bundle
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
-DEADLINE = 900.0
-"""Seconds for one step on a busy machine."""
 _PORT, _STORE_PORT = 7077, 9000
 _WORKERS, _DRIVERS = ("worker1", "worker2", "worker3"), ("driver1", "driver2", "driver3")
 CACHE = f"{MOUNTS}/cache"
@@ -147,14 +154,6 @@ def start_hdfs(cluster: Cluster) -> InStore:
 
 def wait_for_port(address: str, port: int) -> None:
     wait_until(lambda: _listens(address, port), f"nothing listens on {address}:{port}")
-
-
-def wait_until(is_so: Callable[[], bool], otherwise: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not is_so():
-        assert process is None or process.poll() is None, f"{otherwise}: the run has ended"
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
 
 
 def _listens(address: str, port: int) -> bool:

@@ -11,10 +11,9 @@ import pytest
 
 from bench.torture import make_job
 from bench.torture_places import InStore
-from tests.cluster.machines import ROOT, SCRATCH
+from tests.cluster.machines import DEADLINE, ROOT, SCRATCH, wait_until
 from tests.cluster.rows import FILES, SEED, differences
 from tests.cluster.standalone import (
-    DEADLINE,
     EXECUTOR,
     Cluster,
     drain,
@@ -23,7 +22,6 @@ from tests.cluster.standalone import (
     start_bucket,
     start_hdfs,
     start_worker,
-    wait_until,
 )
 
 pytestmark = pytest.mark.cluster
@@ -59,12 +57,12 @@ def test_every_kind_of_machine_is_lost(
     away = cluster.driver("driver2")
     paused = cluster.run(away, on_cluster(job, cluster, {"spark.cores.max": 1}), "--drain")
     wait_until(lambda: begun(4), "no fifth micro-batch with the second driver", paused)
-    away.signal(signal.SIGSTOP)
+    away.pause()
     last = cluster.driver("driver3")
     process = cluster.run(last, on_cluster(job, cluster, {"spark.cores.max": 1}), "--trigger", "1s")
     wait_until(lambda: f"batch {FILES - 1}:" in cluster.log(last).read_text(), "the last file is not read", process)
     drain(cluster, last, process, job)
-    away.signal(signal.SIGCONT)
+    away.resume()
     assert paused.wait(DEADLINE), "the driver that was away must not end well"
     assert "LEASE_LOST" in cluster.log(away).read_text()
 

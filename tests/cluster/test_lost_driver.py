@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.torture import calm_run, make_job
+from tests.cluster.machines import wait_until
 from tests.cluster.rows import SEED, differences
-from tests.cluster.standalone import drain, on_cluster, standalone, start_bucket, wait_until
+from tests.cluster.standalone import drain, on_cluster, standalone, start_bucket
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

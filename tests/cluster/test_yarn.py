@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.torture import make_job
+from tests.cluster.machines import DEADLINE, wait_until
 from tests.cluster.rows import FILES, SEED, differences
-from tests.cluster.standalone import DEADLINE, EXECUTOR, on_cluster, wait_until
+from tests.cluster.standalone import EXECUTOR, on_cluster
 from tests.cluster.yarn import CONF, IN_CLUSTER, SETTINGS, Yarn, yarn
 
 pytestmark = pytest.mark.cluster

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.torture_places import InStore
 from scripts.servers import HADOOP, YARN, hadoop_command
-from tests.cluster.machines import MOUNTS, ROOT, SCRATCH, SPARK_HOME, Machine, network
-from tests.cluster.standalone import CACHE, Cluster, keeping_logs, make_bundle_in, start_hdfs, wait_until
+from tests.cluster.machines import MOUNTS, ROOT, SCRATCH, SPARK_HOME, Machine, network, wait_until
+from tests.cluster.standalone import CACHE, Cluster, keeping_logs, make_bundle_in, start_hdfs
 
 CONF = f"{SCRATCH}/conf"
 _SPARK_JARS = f"local:{SPARK_HOME}/jars/*"
