@@ -187,6 +187,8 @@ def _unbounded(context: PlanContext, join: StreamJoin, found: Sequence[_Bounded]
         shown = "before" if bounds.low_us is None else "after"
         message = f"this join of streams is bounded on one side only: rows would wait for all partners {shown} them"
     hint = f"bound the distance of both event times: {example}; or join within WINDOW TUMBLING (SIZE 10 SECONDS)"
+    if not found and all(branch.query is None for branch in context.bound.relation.branches):
+        hint = f'declare the event time of both streams, `eventtime = {{ column = "ts", type = … }}`, and {hint}'
     return context.error("UNBOUNDED_JOIN", message, hint, span=join.span)
 
 

@@ -78,5 +78,7 @@ def _check(expr: Expr, found: Translated) -> None:
 
 def _refused(expr: Expr) -> PlanError:
     message = "this is over both sides of a join, and workers cannot be sure to compute it as Spark does"
-    hint = "compute what concerns one stream alone in a subquery: FROM (SELECT …, f(x) AS y FROM a) AS a JOIN b …"
+    hint = "compute what concerns one stream alone in a subquery: FROM (SELECT …, f(x) AS y FROM a) AS a JOIN b …; "
+    hint += "bound the distance of times in a query without a window, and give the window to a query over it: "
+    hint += "FROM (SELECT … FROM a JOIN b ON … AND b.ts BETWEEN …) AS j WINDOW …"
     return PlanError("JOIN_EXPRESSION", message, hint, span=expr.span)

@@ -140,7 +140,7 @@ class BatchRunner:
     def _results(self, gathered: Gathered, table: pa.Table | None) -> DataFrame:
         if table is not None:
             return self.spark.createDataFrame(table, spark_schema(table.schema))
-        return self.results.build(gathered.emissions())
+        return gathered.results_frame()
 
     def _write_side_rows(self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, resumed: bool) -> None:
         """Give side rows to their channels, which deliver them later, and to the reinjection queue."""

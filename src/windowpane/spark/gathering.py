@@ -6,8 +6,10 @@ the shards, in the one job that the batch needs anyway. Large ones stay in files
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,8 +21,11 @@ from windowpane.core.wire import unpack_frames
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.job_stages import untagged
 from windowpane.spark.merge_stage import REPORT, RESULTS, SIDE
-from windowpane.spark.outputs import ResultFrame
+from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
+
+_Reads: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Runs in workers: places of payloads in, rows out."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +42,34 @@ class Gathered:
 
     def emissions(self) -> DataFrame:
         """Results of the operators, as `ResultFrame` takes them."""
-        small = self.spark.createDataFrame(self._emitted(), self.frame.unpacked_schema)
-        if not self.large_results:
-            return small
-        parts = self.spark.createDataFrame(parts_table(self.large_results))
-        large = parts.mapInArrow(self.frame.unpack.run_parts, self.frame.unpacked_schema)
-        return small.unionAll(large) if self.results else large
+        return self._with_large(pa.Table.from_batches(self._emitted()), self.frame.unpack.run_parts)
 
     def table(self) -> pa.Table | None:
         """The query's results in Arrow; None if Spark must compute them, or they are in files."""
-        return self.frame.plain(self._emitted()) if self.frame.is_plain and not self.large_results else None
+        return self._plain_table() if self.frame.is_plain and not self.large_results else None
 
-    def _emitted(self) -> pa.Table:
+    def results_frame(self) -> DataFrame:
+        """The query's results."""
+        if self.frame.is_plain:
+            return self._with_large(self._plain_table(), self.frame.plain.run_parts)
+        return self.frame.build(self.emissions())
+
+    def _plain_table(self) -> pa.Table:
+        return pa.Table.from_batches(map(self.frame.plain.chosen, self._emitted()))
+
+    def _emitted(self) -> list[pa.RecordBatch]:
         unpack = self.frame.unpack
         batches = [unpack.identified(frame.batch) for frame in _frames(self.results) if isinstance(frame, Emissions)]
         # A table without any batch cannot go to Spark where a column is nested.
-        return pa.Table.from_batches(batches or [empty_batch(unpack.identified_schema)], unpack.identified_schema)
+        return batches or [empty_batch(unpack.identified_schema)]
+
+    def _with_large(self, small: pa.Table, read: _Reads) -> DataFrame:
+        """Rows in this process, and those that workers `read` from files, with the same columns."""
+        schema = spark_schema(small.schema)
+        frames = [self.spark.createDataFrame(small, schema)] if self.results or not self.large_results else []
+        if self.large_results:
+            frames.append(self.spark.createDataFrame(parts_table(self.large_results)).mapInArrow(read, schema))
+        return reduce(DataFrame.unionAll, frames)
 
     def side(self) -> Iterator[pa.RecordBatch]:
         """Side rows."""

@@ -19,11 +19,10 @@ from windowpane.spark.merge_stage import RESULTS, SIDE
 from windowpane.spark.result_json import NO_TEXT, REASON, error_record, identity_columns
 from windowpane.spark.result_segments import SegmentFrame
 from windowpane.spark.unpacking import IDENTITY as UNPACKED_ID
-from windowpane.spark.unpacking import SIDE_TEXT, SideRecords, Unpack, UnpackBoth
+from windowpane.spark.unpacking import SIDE_TEXT, PlainColumn, SideRecords, Unpack, UnpackBoth, UnpackPlain
 from windowpane.sql.result_steps import Segment
 from windowpane.time import format_instant
 
-INSTANT = pa.timestamp("us", "UTC")
 _TIMES = {"window_start": c.WINDOW_START, "window_end": c.WINDOW_END, "trigger_time": c.TRIGGER}
 _PSEUDO = {"window_id": UNPACKED_ID, "emit_epoch": c.EPOCH, "is_final": c.FINAL}
 """Names that a query may use, and their columns."""
@@ -84,15 +83,12 @@ class ResultFrame:
         """Results are columns of the emissions: nothing is left to compute, to filter or to sort."""
         return not self.stage.steps and all(output.expr.text in self._plain_columns() for output in self.stage.outputs)
 
-    def plain(self, emitted: pa.Table) -> pa.Table:
-        """Plain results, of the types that Spark would give them."""
+    @cached_property
+    def plain(self) -> UnpackPlain:
+        """Gives plain results, of the types that Spark would give them."""
         sources = self._plain_columns()
-        columns = [emitted.column(sources[output.expr.text]) for output in self.stage.outputs]
-        instants = [output.expr.text in _TIMES for output in self.stage.outputs]
-        return pa.table(
-            [column.cast(INSTANT) if instant else column for column, instant in zip(columns, instants, strict=True)],
-            names=[output.name for output in self.stage.outputs],
-        )
+        texts = [(output.name, output.expr.text) for output in self.stage.outputs]
+        return UnpackPlain(self.unpack, tuple(PlainColumn(name, sources[text], text in _TIMES) for name, text in texts))
 
     def _plain_columns(self) -> dict[str, str]:
         """Texts of outputs that are columns of the emissions, with their names there."""

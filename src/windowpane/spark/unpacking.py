@@ -19,6 +19,7 @@ from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.spark.overflow import Part
 
 IDENTITY = "_window_id"
+INSTANT = pa.timestamp("us", "UTC")
 SIDE_TEXT = "_side_text"
 """Column of `UnpackBoth`: the record of a side row, NULL for a result."""
 
@@ -62,6 +63,36 @@ class Unpack:
         salt = int64s(batch, c.WINDOW_SALT) if c.WINDOW_SALT in self.schema.names else None
         ids = window_ids(self.plan_id, int64s(batch, c.WINDOW_START), int64s(batch, c.WINDOW_END), salt)
         return batch.append_column(IDENTITY, ids)
+
+
+@dataclass(frozen=True)
+class PlainColumn:
+    """A column of the query's results that is one of the emissions."""
+
+    name: str
+    source: str
+    instant: bool
+    """The column has microseconds, and the result is a timestamp."""
+
+    def of(self, emitted: pa.RecordBatch) -> pa.Array:
+        column = emitted.column(self.source)
+        return column.cast(INSTANT) if self.instant else column
+
+
+@dataclass(frozen=True)
+class UnpackPlain:
+    """Picklable: `run_parts` turns packed results in files into the query's results, without Spark SQL."""
+
+    unpack: Unpack
+    columns: tuple[PlainColumn, ...]
+
+    def chosen(self, emitted: pa.RecordBatch) -> pa.RecordBatch:
+        """The results of these emissions."""
+        names = [column.name for column in self.columns]
+        return pa.RecordBatch.from_arrays([column.of(emitted) for column in self.columns], names=names)
+
+    def run_parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(self.chosen, self.unpack.run_parts(batches))
 
 
 @dataclass(frozen=True)

@@ -140,3 +140,11 @@ def from_arrow(kind: pa.DataType) -> str | None:
         known = all(name for _, name in fields)
         return f"STRUCT<{','.join(f'{quoted(field)}:{name}' for field, name in fields)}>" if known else None
     return None
+
+
+def no_event_time(text: str, kind: str | None) -> tuple[str, str] | None:
+    """Message and hint if an expression of this type is no event time; None if it may be one."""
+    if kind is None or kind in (*TIMES, "STRING"):
+        return None
+    message = f"the event time must be a timestamp, `{text}` is of type {kind}"
+    return message, f"write timestamp_millis({text}) or timestamp_seconds({text})"

@@ -17,6 +17,7 @@ from windowpane.plan.eventtime.steps import PROCESSING_TIME_STEP, Origin, TimeCh
 from windowpane.plan.guard import guard_of
 from windowpane.sql import expression_problem
 from windowpane.sql.query import Column, Expr, StreamRef
+from windowpane.sql.types import no_event_time
 
 METADATA_COLUMNS = ("received_at", "@timestamp")
 
@@ -60,7 +61,10 @@ def time_by_sql(time: tuple[Expr, str], columns: Sequence[Column]) -> TimeStep:
 
 def _sql_step(context: PlanContext, on: Expr) -> TimeStep:
     """`ON` is authoritative: no fallback. A bare column that a stream declares is read as declared."""
-    kind = _declared_type(context, on.text) or _TYPE_OF_COLUMN.get(on.type or "", "timestamp")
+    declared = _declared_type(context, on.text)
+    if declared is None and (problem := no_event_time(on.text, on.type)):
+        raise context.error("EVENT_TIME_TYPE", *problem, span=on.span)
+    kind = declared or _TYPE_OF_COLUMN.get(on.type or "", "timestamp")
     return time_by_sql((on, kind), context.bound.relation.columns)
 
 

@@ -46,7 +46,7 @@ from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import refuse_selected_generator
 from windowpane.sql.syntax.parse import guarded, parse
 from windowpane.sql.syntax.statement import SelectStmt, WindowSyntax
-from windowpane.sql.types import TIMES
+from windowpane.sql.types import no_event_time
 
 
 def bind(sql: str, catalog: Catalog, name: str = "") -> BoundQuery:
@@ -262,10 +262,9 @@ def _reads_rows(node: exp.Expr) -> bool:
 
 def _bind_window(rows: RowExpressions, window: WindowSyntax) -> Window:
     on = rows.bind(window.on, "ON") if window.on is not None else None
-    if on is not None and on.type is not None and on.type not in (*TIMES, "STRING"):
-        message = f"the event time must be a timestamp, `{on.text}` is of type {on.type}"
-        hint = f"write timestamp_millis({on.text}) or timestamp_seconds({on.text})"
-        raise rows.source.error("EVENT_TIME_TYPE", message, hint, at=on.span)
+    # A column may be the event time that its stream declares, of any type: the planner checks it.
+    if on is not None and not isinstance(window.on, exp.Column) and (problem := no_event_time(on.text, on.type)):
+        raise rows.source.error("EVENT_TIME_TYPE", *problem, at=on.span)
     return Window(
         spec=window.spec,
         on=on,

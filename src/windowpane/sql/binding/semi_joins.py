@@ -1,15 +1,18 @@
-"""Subqueries in WHERE: `IN (SELECT … FROM table)` and `EXISTS (SELECT … FROM table WHERE …)` as semi and anti joins."""
+"""Subqueries in WHERE: `IN (SELECT … FROM x)` and `EXISTS (SELECT … FROM x WHERE …)` as semi and anti joins.
+
+`x` is a static table, or a stream or subquery: then the join is one of streams, within the window of the query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from windowpane.errors import SqlError
 from windowpane.sql.binding.expressions import function_name
-from windowpane.sql.binding.table_queries import reads_table, refuse_clauses
+from windowpane.sql.binding.table_queries import refuse_clauses
 from windowpane.sql.schema import Catalog, lookup
 from windowpane.sql.syntax.source import PLACEHOLDER, Place, SourceText
 from windowpane.sql.syntax.statement import SelectStmt, Statement
@@ -25,18 +28,23 @@ def with_semi_joins(stmt: SelectStmt, catalog: Catalog) -> SelectStmt:
     """
     if stmt.where is None or not any(map(_is_placeholder, stmt.where.find_all(exp.Column))):
         return stmt
-    whole = stmt.where.unnest()
-    parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
     joins, conditions, queries = list[exp.Join](), list[exp.Expr](), dict[str, Statement]()
-    for part in parts:
+    for part in _parts(stmt.where):
         found = _read(stmt, part.unnest())
         if found is None:
             conditions.append(part)
         else:
-            joins.append(_Joining(stmt, catalog, found).join())
-            queries |= found.query.queries
+            query = _apart(found.query, {*stmt.queries, *queries})
+            joins.append(_Joining(stmt, catalog, replace(found, query=query)).join())
+            queries |= query.queries
     where = exp.and_(*conditions, copy=False) if conditions else None
     return replace(stmt, joins=(*stmt.joins, *joins), where=where, queries={**stmt.queries, **queries})
+
+
+def _parts(condition: exp.Expr) -> list[exp.Expr]:
+    """The conditions that must all hold."""
+    whole = condition.unnest()
+    return list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,19 @@ def _query(stmt: SelectStmt, column: exp.Expr, whole: exp.Expr) -> SelectStmt:
     return found
 
 
+def _apart(query: SelectStmt, taken: Collection[str]) -> SelectStmt:
+    """The query with another placeholder for a subquery in its FROM: those of different queries have equal names."""
+    name = unique = query.from_.name
+    if not name.startswith(PLACEHOLDER):
+        return query
+    while unique in taken:
+        unique += "_"
+    table = query.from_.copy()
+    table.set("this", exp.Identifier(this=unique))
+    others = {own: each for own, each in query.queries.items() if not own.startswith(PLACEHOLDER)}
+    return replace(query, from_=table, queries={**others, unique: query.queries[name]})
+
+
 def _refusal(source: SourceText, message: str, at: Place) -> SqlError:
     return source.error("UNSUPPORTED_SUBQUERY", message, f"write {IN_FORM}", at=at)
 
@@ -89,25 +110,36 @@ class _Joining:
 
     def join(self) -> exp.Join:
         found, source, table = self.found, self.stmt.source, self.found.query.from_
-        inner = found.query.queries.get(table.name.lower())
-        name = lookup(table.name, self.catalog.tables) if inner is None else None
-        if name is None and (inner is None or not reads_table(inner, self.catalog)):
-            message = f"a subquery in WHERE must read a static table, and `{source.quote(table)}` is none"
+        known = self._known(table)
+        if known is None:
+            message = f"a subquery in WHERE must read a static table or a stream, and `{source.quote(table)}` is none"
             raise _refusal(source, message, table)
         if found.is_in and found.negated:
             message = "NOT IN (SELECT …) keeps no row as soon as the table has a NULL"
             hint = "write NOT EXISTS (SELECT 1 FROM t WHERE t.id = k), which leaves NULLs out of account"
             raise source.error("UNSUPPORTED_SUBQUERY", message, hint, at=found.node)
         alias = self._alias(table)
-        equalities = [exp.EQ(this=own, expression=column) for own, column in self._pairs(name, alias)]
+        equalities = [exp.EQ(this=own, expression=column) for own, column in self._pairs(known, alias)]
         where = found.query.where
-        conditions = [*equalities, *([self._inside(where, name, alias)] if where is not None else [])]
+        inside = [] if where is None else [self._inside(part, known, alias) for part in _parts(where)]
+        conditions = [*equalities, *inside]
         if not conditions:
             message = "the subquery does not depend on the row"
             raise _refusal(source, message, found.node)
         this = exp.Table(this=table.this, alias=exp.TableAlias(this=exp.Identifier(this=alias)))
         kind = "ANTI" if found.negated else "SEMI"
         return exp.Join(this=this, side="LEFT", kind=kind, on=exp.and_(*conditions, copy=False))
+
+    def _known(self, table: exp.Expr) -> frozenset[str] | None:
+        """The columns of what the subquery reads, empty if they are not known here; None if nothing has its name."""
+        if table.name.lower() in self.found.query.queries:
+            return frozenset()
+        for schemas in (self.catalog.tables, self.catalog.streams):
+            name = lookup(table.name, schemas)
+            if name is not None:
+                return frozenset(column.name.lower() for column in schemas[name] or ())
+        transforms = {name.lower() for name in self.catalog.queries}
+        return frozenset() if table.name.lower() in transforms else None
 
     def _alias(self, table: exp.Expr) -> str:
         """The table's name in the subquery, or one that nothing else has."""
@@ -119,7 +151,7 @@ class _Joining:
             alias += "_"
         return alias
 
-    def _pairs(self, name: str | None, alias: str) -> Sequence[tuple[exp.Expr, exp.Expr]]:
+    def _pairs(self, known: frozenset[str], alias: str) -> Sequence[tuple[exp.Expr, exp.Expr]]:
         """For IN, what is compared with what."""
         found = self.found
         if not found.is_in:
@@ -129,7 +161,7 @@ class _Joining:
             message = f"the subquery must select as many columns as are compared: {len(found.compared)}"
             raise _refusal(self.stmt.source, message, found.node)
         outside = [own.transform(self._of_stream, copy=False) for own in found.compared]
-        inside = [self._inside(column, name, alias) for column in columns]
+        inside = [self._inside(column, known, alias) for column in columns]
         return list(zip(outside, inside, strict=True))
 
     def _of_stream(self, node: exp.Expr) -> exp.Expr:
@@ -140,10 +172,9 @@ class _Joining:
             node.set("table", exp.Identifier(this=alias, quoted=True))
         return node
 
-    def _inside(self, node: exp.Expr, name: str | None, alias: str) -> exp.Expr:
-        """An expression of the subquery. Its names are first of all those of the table."""
+    def _inside(self, node: exp.Expr, known: frozenset[str], alias: str) -> exp.Expr:
+        """An expression of the subquery. Its names are first of all those of what it reads."""
         table = self.found.query.from_
-        known = {column.name.lower() for column in (self.catalog.tables[name] or () if name is not None else ())}
         own = {(table.alias or table.name).lower(), ""}
 
         def step(part: exp.Expr) -> exp.Expr:

@@ -34,13 +34,18 @@ class MergedQuery:
 
 Projection = list[tuple[str, Expr]]
 
+_WINDOWED = (
+    f"for windows over the rows of all branches, write FROM ({UNION_FORM}) AS u GROUP BY …; for the results of several "
+    "windowed queries, make each of them a transform with the same sink"
+)
+
 
 def bind_union(union: UnionStmt, alias: str, merged: Callable[[SelectStmt], MergedQuery]) -> Relation:
     """The relation of a UNION ALL. A branch that reads a union again gives several branches."""
     source = union.source
     for stmt in union.branches:
         if stmt.window is not None:
-            raise _unsupported("a window", stmt, stmt.window.span)
+            raise _unsupported("a window", stmt, stmt.window.span, _WINDOWED)
     queries = [_branch(merged(stmt)) for stmt in union.branches]
     projections = _agree(source, queries)
     bound = tuple(
@@ -56,7 +61,7 @@ def _branch(query: MergedQuery) -> MergedQuery:
     """Refuse what a branch cannot hold."""
     stmt = query.stmt
     if query.relation.query is not None:
-        raise _unsupported("a windowed query", stmt, stmt.from_)
+        raise _unsupported("a windowed query", stmt, stmt.from_, _WINDOWED)
     if query.relation.joins or query.relation.stream_join is not None:
         raise _unsupported("a join", stmt, stmt.joins[0] if stmt.joins else stmt.from_)
     if query.watermark is not None:
@@ -64,9 +69,9 @@ def _branch(query: MergedQuery) -> MergedQuery:
     return query
 
 
-def _unsupported(word: str, stmt: SelectStmt, at: Place) -> SqlError:
+def _unsupported(word: str, stmt: SelectStmt, at: Place, hint: str = f"write {UNION_FORM}") -> SqlError:
     message = f"{word} in a branch of a UNION ALL is not supported"
-    return stmt.source.error("UNSUPPORTED_SUBQUERY", message, f"write {UNION_FORM}", at=at)
+    return stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=at)
 
 
 def _branches(query: MergedQuery, projection: Projection) -> list[UnionBranch]:
