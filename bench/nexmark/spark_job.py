@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.discard import Discard
+from bench.nexmark.generator import TABLE_COLUMNS
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.query import Query
 from bench.nexmark.settings import pipeline
@@ -96,7 +97,12 @@ def _settings(query: Query, run: dict[str, Any], scratch: Path) -> dict[str, Any
         query.windowpane, streams, lag=None if query.clocked_s else f"{LAG_S}s", checkpoint=str(scratch), shards=2,
         trigger="as_fast_as_possible" if query.clocked_s else "available_now",
     )  # fmt: skip
-    settings |= {"tables": {name: {"format": "parquet", "path": path} for name, path in run["tables"].items()}}
+    settings |= {
+        "tables": {
+            name: {"format": "parquet", "path": path, "schema": TABLE_COLUMNS[name]}
+            for name, path in run["tables"].items()
+        }
+    }
     return settings | {"sinks": {"out": {"format": "parquet", "path": run["out"]}}} if run["out"] else settings
 
 
