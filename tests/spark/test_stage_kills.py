@@ -40,10 +40,16 @@ ten AS (SELECT k, sum(total) AS total, max(share) AS share, sum(n) AS n FROM sec
   WINDOW TUMBLING (SIZE 10 SECONDS))
 SELECT k, upper(k) AS u, sum(total) AS total, max(share) AS share, sum(n) AS n, window_start FROM ten GROUP BY k
 WINDOW HOPPING (SIZE 30 SECONDS, SLIDE 10 SECONDS)""",
+    "p": f"""SELECT k, total, place, window_start FROM (
+  SELECT k, total, window_start, row_number() OVER (PARTITION BY window_start ORDER BY total DESC, k) AS place FROM (
+    SELECT k, sum(total) AS total, window_start, window_end FROM (
+      SELECT k, j, total, rank() OVER (PARTITION BY k ORDER BY total DESC, j) AS best FROM ({PER_SECOND}) AS second
+      QUALIFY best = 1) AS top
+    GROUP BY k WINDOW TUMBLING (SIZE 10 SECONDS)) AS ten) AS ranked WHERE place <= 2""",
     "r": f"""SELECT n, count(*) AS groups, sum(total) AS total, window_start FROM ({PER_SECOND}) AS second
 GROUP BY n WINDOW TUMBLING (SIZE 10 SECONDS)""",
 }
-"""With one shuffle, and with a second one."""
+"""With one shuffle; with Top-1 of each key inside, and Top-2 of each window outside; and with a second shuffle."""
 WINDOWS = {
     "t": "SELECT k, sum(v) AS total, count(*) AS n, window_start FROM s WHERE j = 'a' GROUP BY k "
     "WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 3 SECONDS)",
@@ -154,12 +160,12 @@ def test_kills_of_windows_over_windows_and_of_joins(tmp_path: Path) -> None:
         check_join(tmp_path, name, sql)
     shown = json.loads(show_status(tmp_path / "pipeline.toml", as_json=True))["transforms"]
     stages = {name: sorted(shown[name]["stages"]) for name in CHAINS}
-    assert stages == {"q": ["window_2", "window_3"], "r": ["window_2"]}
+    assert stages == {"q": ["window_2", "window_3"], "p": ["window_2"], "r": ["window_2"]}
     shared = {name: each.get("job") for name, each in shown.items()}
     assert shared == dict.fromkeys([*CHAINS, *WINDOWS], "s") | dict.fromkeys(JOINS)
     folds = share_folds({plan.transform: plan for plan in Pipeline.from_toml(tmp_path / "pipeline.toml").plans}).folds
-    assert [set(fold.members) for fold in folds] == [{"q", "r", "x"}]
-    assert not list(tmp_path.glob("state/[qrtux]/spark*")), "one Spark checkpoint for all of them"
+    assert [set(fold.members) for fold in folds] == [{"p", "q", "r", "x"}]
+    assert not list(tmp_path.glob("state/[pqrtux]/spark*")), "one Spark checkpoint for all of them"
     assert "window_3" in show_status(tmp_path / "pipeline.toml", as_json=False)
 
 
