@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench.torture_places import IN_FOLDER, Place, opened
+from bench.torture_reader import reading
 from bench.torture_sinks import going_away, without_patience
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -266,6 +267,8 @@ def torture(
 ) -> Verdict:
     """Run twice, once undisturbed in a folder and once killed; the files that both leave must hold the same rows.
 
+    A reader looks at the files all the time, and must see each as a whole.
+
     `pausing`: at last the process is stopped for so long that another one takes over. `going_back`: after each kill,
     the pipeline goes back to a savepoint of what is left. `away_seconds`: how long sinks of results are away at most,
     again and again until the last run. `calm`: the folder of an undisturbed run of the same seed and files.
@@ -274,21 +277,28 @@ def torture(
     calm = calm or calm_run(folder / "calm", seed, files, source)
     killed = make_job(folder / "killed", seed, files, source, place)
     points = sorted(rng.randrange(files - 3 if away_seconds else files) for _ in range(kills))
-    came = []
-    with _sinks(killed, rng, away_seconds):
-        for number, point in enumerate(points, 1):
-            print(f"  kill {number} of {kills}, in micro-batch {point}", flush=True)
-            if not kill_at(killed, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
-                break
-            came.append(point)
-            if going_back:
-                go_back(killed, f"kill-{number}")
-    paused = pause(killed, place) if pausing else []
-    if not pausing:
-        run_to_end(killed)
+    came: list[int] = []
+    cut: list[str] = []
+    with reading(killed, place, cut):
+        with _sinks(killed, rng, away_seconds):
+            _kill(killed, points, came, rng, place, going_back=going_back)
+        paused = pause(killed, place) if pausing else []
+        if not pausing:
+            run_to_end(killed)
     place.bring_back(killed)
     accounts = [f"{run.name}: {line}" for run in (calm, killed) for line in account(run)]
-    return Verdict(came, [*paused, *compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
+    return Verdict(came, [*cut, *paused, *compare(output(calm), output(killed)), *accounts, *unfinished(killed)])
+
+
+def _kill(job: Path, points: list[int], came: list[int], rng: random.Random, place: Place, *, going_back: bool) -> None:
+    """Kill in each of these micro-batches, and note it in `came`, until the pipeline is done."""
+    for number, point in enumerate(points, 1):
+        print(f"  kill {number} of {len(points)}, in micro-batch {point}", flush=True)
+        if not kill_at(job, point, rng.uniform(0, 1.2), whole_group=rng.random() < 0.8, place=place):
+            return
+        came.append(point)
+        if going_back:
+            go_back(job, f"kill-{number}")
 
 
 def _sinks(job: Path, rng: random.Random, away_seconds: float) -> contextlib.AbstractContextManager[None]:

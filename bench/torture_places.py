@@ -42,6 +42,16 @@ class InFolder:
     def bring_back(self, job: Path) -> None:
         """Bring what the pipeline has written into the folder of the job, to be looked at."""
 
+    def files(self, job: Path, folder: str) -> list[str]:
+        """The names in a folder of the job."""
+        return [path.name for path in (job / folder).glob("*")]
+
+    def read(self, job: Path, name: str) -> bytes | None:
+        """A file of the job; None if it is gone."""
+        with contextlib.suppress(FileNotFoundError):
+            return (job / name).read_bytes()
+        return None
+
     def hide_lock(self, job: Path) -> None:
         """Make the lock of a running pipeline one that does not reach other processes, as on some mounted folders."""
         (job / "state" / "run.lock").unlink()
@@ -71,6 +81,12 @@ class InStore:
 
     def bring_back(self, job: Path) -> None:
         _bring(self._store(job), job, folders=not self.address.startswith("s3a:"))
+
+    def files(self, job: Path, folder: str) -> list[str]:
+        return list(self._store(job).below(folder).names())
+
+    def read(self, job: Path, name: str) -> bytes | None:
+        return self._store(job).read(name)
 
     def hide_lock(self, job: Path) -> None:
         """There is no lock but the lease."""

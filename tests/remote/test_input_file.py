@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 
+import hdfs_native
 import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from scripts.servers import S3
+from scripts.servers import S3, Hdfs
 from windowpane.remote.access import Access
 from windowpane.remote.input_file import InputFile
 from windowpane.remote.objects import client, key_of
@@ -49,3 +51,24 @@ def test_a_missing_or_damaged_object_is_damage(s3: S3) -> None:
         (found,) = reader._file(path)
         assert isinstance(found, Damage)
         assert found.detail.startswith(f"{path}: ")
+
+
+@pytest.mark.hdfs
+def test_files_of_hdfs_are_read_by_ranges(hdfs: Hdfs) -> None:
+    parquet = io.BytesIO()
+    pq.write_table(ROWS, parquet, row_group_size=30_000)
+    lines = b"".join(b'{"k": %d, "s": "x"}\n' % number for number in range(1000))
+    client = hdfs_native.Client(hdfs.url)
+    client.mkdirs("/input files/ü", create_parent=True)
+    for name, data in (("a.parquet", parquet.getvalue()), ("a.json.gz", gzip.compress(lines)), ("e.json", b"")):
+        with client.create(f"/input files/ü/{name}") as file:
+            file.write(data)
+    given = {name: InputFile(f"{hdfs.url}/input files/ü/{name}") for name in ("a.parquet", "a.json.gz", "e.json")}
+    assert pa.Table.from_batches(read_parquet(given["a.parquet"], SCHEMA, 1 << 20)) == ROWS
+    found = pa.Table.from_batches(read_batches(given["a.json.gz"], SCHEMA, 1 << 20))
+    assert found.column("k").to_pylist() == list(range(1000))
+    assert pa.Table.from_batches(read_batches(given["e.json"], SCHEMA, 1 << 20), SCHEMA).num_rows == 0
+    reader = FileReader(read_parquet, tuple(zip(SCHEMA.names, SCHEMA.types, strict=True)), 1 << 20)
+    (missing,) = reader._file(f"{hdfs.url}/none.parquet")
+    assert isinstance(missing, Damage)
+    assert missing.detail.startswith(f"{hdfs.url}/none.parquet: ")

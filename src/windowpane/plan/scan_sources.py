@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from windowpane.config import Stream
 from windowpane.formats import CodecFormat
+from windowpane.remote.hdfs import has_hdfs_native, is_hdfs
+from windowpane.remote.input_file import is_remote
 from windowpane.remote.objects import has_obstore, is_object_store, scheme_of
 from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
@@ -58,11 +60,14 @@ def _check_options(stream: Stream, codec: CodecFormat) -> None:
 
 
 def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
-    scheme = scheme_of(stream.path or "")
-    if scheme not in ("", "file") and not is_object_store(stream.path or ""):
+    path = stream.path or ""
+    scheme = scheme_of(path)
+    if scheme not in ("", "file") and not is_remote(path):
         raise Refused(f"workers do not open {scheme}:// themselves")
-    if is_object_store(stream.path or "") and not has_obstore():
+    if is_object_store(path) and not has_obstore():
         raise Refused("workers open objects with the package obstore, which is not installed")
+    if is_hdfs(path) and not has_hdfs_native():
+        raise Refused("workers open files of HDFS with the package hdfs-native, which is not installed")
     for column in used:
         _check(column, stream.codec)
     return ScanColumns(tuple(used))

@@ -1,4 +1,4 @@
-"""How object stores are reached: endpoints and credentials of Hadoop's settings, for clients that are not Hadoop.
+"""How object stores and HDFS are reached: endpoints and credentials of Hadoop's settings, for other clients.
 
 Where Hadoop's settings name no credentials, the client looks for them as the store's own tools do: in the environment,
 or at the machine it runs on.
@@ -13,7 +13,8 @@ from typing import Any
 
 PREFIX = "spark.hadoop."
 """What Spark puts before the names of Hadoop's settings."""
-USED = ("fs.s3a.", "fs.gs.", "fs.azure.", "google.cloud.")
+_NAMENODES = ("dfs.nameservices", "dfs.ha.namenodes.", "dfs.namenode.rpc-address")
+USED = ("fs.s3a.", "fs.gs.", "fs.azure.", "google.cloud.", *_NAMENODES)
 """What the names of the settings begin with that are used here."""
 _AWS_REGION = re.compile(r"\bs3[.-]([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com")
 _TENANT = re.compile(r"login\.[^/]+/([^/]+)/oauth2")
@@ -75,6 +76,10 @@ class Access:
             "tenant_id": tenant[1] if tenant else None,
         }
         return {"account_name": account} | {name: value for name, value in found.items() if value}
+
+    def hdfs(self) -> dict[str, str]:
+        """Settings of hdfs-native: where the namenodes of a nameservice are. It also reads HADOOP_CONF_DIR."""
+        return {name: value for name, value in self.settings.items() if name.startswith(_NAMENODES)}
 
     def _s3(self, bucket: str, name: str) -> str | None:
         """A setting of S3A. Those of a bucket take precedence."""

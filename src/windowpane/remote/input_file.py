@@ -1,13 +1,15 @@
-"""Input files as workers open them: local ones, and objects of a store."""
+"""Input files as workers open them: local ones, objects of a store, and files of HDFS."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
 from windowpane.remote.access import NO_ACCESS, Access
+from windowpane.remote.hdfs import is_hdfs, open_hdfs
 from windowpane.remote.objects import client, is_object_store, key_of, obstore_module
 
 _AT_LEAST = 1024 * 1024
@@ -17,7 +19,7 @@ _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 @dataclass(frozen=True)
 class InputFile:
-    """A path, or the address of an object. Picklable."""
+    """A path, or the address of an object or a file of HDFS. Picklable."""
 
     path: str
     access: Access = NO_ACCESS
@@ -25,24 +27,60 @@ class InputFile:
     def random_access(self) -> pa.NativeFile:
         """The file, opened for readers that need parts of it. Local files are mapped into memory."""
         if is_object_store(self.path):
-            return pa.PythonFile(_ObjectReader(self.path, self.access), mode="r")
+            return pa.PythonFile(_RangeReader(_Object(self.path, self.access)), mode="r")
+        if is_hdfs(self.path):
+            return pa.PythonFile(_RangeReader(_HdfsFile(self.path, self.access)), mode="r")
         return pa.memory_map(self.path)
 
     def stream(self) -> pa.NativeFile:
         """The file from its beginning, decompressed by its extension."""
-        if not is_object_store(self.path):
+        if not is_remote(self.path):
             return pa.input_stream(self.path, compression="detect")
         codec = next((codec for ending, codec in _COMPRESSED.items() if self.path.endswith(ending)), None)
         return pa.input_stream(self.random_access(), compression=codec)
 
 
-class _ObjectReader(io.RawIOBase):
-    """An object, read by ranges. FileNotFoundError if it is gone; errors of the network are obstore's own."""
+def is_remote(path: str) -> bool:
+    """Whether workers open it over the network."""
+    return is_object_store(path) or is_hdfs(path)
+
+
+class _Ranges(Protocol):
+    """A file on another machine. FileNotFoundError if it is gone; errors of the network are the client's own."""
+
+    size: int
+
+    def read(self, start: int, end: int) -> bytes: ...
+
+
+class _Object:
+    """An object of a store."""
 
     def __init__(self, address: str, access: Access) -> None:
-        super().__init__()
         self._api, self._client, self._key = obstore_module(), client(address, access), key_of(address)
-        self._size = int(self._api.head(self._client, self._key)["size"])
+        self.size = int(self._api.head(self._client, self._key)["size"])
+
+    def read(self, start: int, end: int) -> bytes:
+        return bytes(self._api.get_range(self._client, self._key, start=start, end=end))
+
+
+class _HdfsFile:
+    """A file of HDFS."""
+
+    def __init__(self, address: str, access: Access) -> None:
+        self._file = open_hdfs(address, access)
+        self.size = len(self._file)
+
+    def read(self, start: int, end: int) -> bytes:
+        return self._file.read_range(start, end - start)
+
+
+class _RangeReader(io.RawIOBase):
+    """Reads a remote file, a megabyte or more at a time."""
+
+    def __init__(self, source: _Ranges) -> None:
+        super().__init__()
+        self._source, self._size = source, source.size
         self._at, self._start, self._held = 0, 0, b""
 
     def readable(self) -> bool:
@@ -72,4 +110,4 @@ class _ObjectReader(io.RawIOBase):
     def _fetch(self, wanted: int) -> None:
         end = min(self._size, self._at + max(wanted, _AT_LEAST))
         self._start, self._held = self._at, b""
-        self._held = bytes(self._api.get_range(self._client, self._key, start=self._at, end=end))
+        self._held = self._source.read(self._at, end)

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.numbering import Place
 from windowpane.remote.access import NO_ACCESS, Access
-from windowpane.remote.input_file import InputFile
-from windowpane.remote.objects import is_object_store
+from windowpane.remote.input_file import InputFile, is_remote
 from windowpane.scan.scan import Damage, Part
 
 ReadBatches: TypeAlias = Callable[[InputFile, pa.Schema, int], Iterator[pa.RecordBatch]]
@@ -61,7 +60,7 @@ class FileReader:
         try:
             yield from self._rows(path)
         except (pa.ArrowException, OSError, ValueError, NotImplementedError) as damaged:
-            yield Damage(f"{path if is_object_store(path) else f'file:{path}'}: {damaged}")
+            yield Damage(f"{path if is_remote(path) else f'file:{path}'}: {damaged}")
 
     def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
         for batch in self.read_batches(InputFile(path, self.access), self.schema, self.max_record_bytes):
