@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,6 +105,10 @@ VERSIONS = [
 """The last one is the first one again: its windows still have other ids."""
 
 
+PATIENCE_SECONDS = 900
+"""For the last run."""
+
+
 class Torture:
     """One run in a folder."""
 
@@ -167,9 +172,12 @@ class Torture:
                 sys.stderr.write(f"version {version}: killed after batch {self.last_batch()}\n")
         self.feed(self.files)
         process = self.start("--drain")
-        if process.wait(400) != 0:
-            return [f"the last run failed: see {self.folder / 'run.log'}"]
-        return self.wrong()
+        try:
+            code = process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+        return self.wrong() if code == 0 else [f"the last run ended with {code}"]
 
     def cuts(self) -> list[int]:
         done = subprocess.run(  # noqa: S603  # this interpreter, our own text
@@ -204,7 +212,10 @@ def main() -> int:
         torture = Torture(Path(folder), seed, given.files)
         wrong = torture.run()
         if wrong:
-            sys.stderr.write((Path(folder) / "run.log").read_text()[-3_000:])
+            kept = Path("out") / f"torture-evolve-{seed}.log"
+            kept.parent.mkdir(exist_ok=True)
+            shutil.copy(Path(folder) / "run.log", kept)
+            sys.stderr.write(f"the output of the pipeline is in {kept}\n")
     sys.stderr.write("\n".join(wrong[:20]) + "\n" if wrong else "every window is there once\n")
     return 1 if wrong else 0
 
