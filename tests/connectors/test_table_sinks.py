@@ -19,6 +19,7 @@ from windowpane.connectors.table_sinks.table_sink import TableSink
 from windowpane.errors import ConfigError, SinkError, StateError
 from windowpane.remote.access import NO_ACCESS
 
+pytestmark = pytest.mark.slow
 MakeSink = Callable[..., TableSink[Any]]
 
 
