@@ -34,6 +34,7 @@ from windowpane.plan.settings import (
     check_reinjection,
     dedupe_keys,
     dedupe_notes,
+    idle_notes,
     may_lack_partner,
     side_notes,
 )
@@ -130,7 +131,11 @@ def plan_query(
         physical=last.physical,
         stages=stages,
         rules=tuple(dict.fromkeys(rule for each in levels for rule in each.rules)),
-        notes=first.timing.notes + dedupe_notes(first.context) + side_notes(context, first.timing) + scan_notes,
+        notes=first.timing.notes
+        + dedupe_notes(first.context)
+        + side_notes(context, first.timing)
+        + idle_notes(context, first.timing)
+        + scan_notes,
         types=types,
         scan=scan,
     )

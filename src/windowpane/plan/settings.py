@@ -141,6 +141,18 @@ def dedupe_notes(context: PlanContext) -> tuple[str, ...]:
     )
 
 
+def idle_notes(context: PlanContext, timing: Timing) -> tuple[str, ...]:
+    """A partition of a topic that has no new messages holds back the watermark of all."""
+    if timing.mode == "processing_time" or timing.idle_timeout_us is not None:
+        return ()
+    named = [ref.name for ref in context.refs() if context.streams[ref.name].source_format.is_messages]
+    return tuple(
+        f"a partition of {name} without new messages holds windows back: with several partitions, set "
+        '`options.idle_timeout`, for example "1m"'
+        for name in dict.fromkeys(named)
+    )
+
+
 def side_notes(context: PlanContext, timing: Timing) -> tuple[str, ...]:
     """Routes that were written down and can never get a row."""
     never: dict[SideKind, str] = {}
