@@ -35,11 +35,11 @@ from windowpane.runtime import Pipeline
 from windowpane.checkpoint.ledger import Ledger
 
 write = Ledger.write_all
-def killed(self, entries):
+def killed(self, entries, *versions):
     (entry,) = entries.values()
     if entry.batch_id == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    write(self, entries)
+    write(self, entries, *versions)
 Ledger.write_all = killed
 Pipeline.from_dict(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]).start().wait()
 """
@@ -52,11 +52,11 @@ from windowpane.runtime import Pipeline
 from windowpane.checkpoint.ledger import Ledger
 
 write = Ledger.write_all
-def killed(self, entries):
+def killed(self, entries, *versions):
     (entry,) = entries.values()
     if entry.batch_id == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    write(self, entries)
+    write(self, entries, *versions)
     if entry.batch_id == 0:
         Path("written").touch()
         while not Path("stopped").exists():
