@@ -57,6 +57,7 @@ class RedisSink(Sink):
         try:
             self._connected().ping()
         except self._redis.RedisError as failed:
+            self.close()
             raise self._failed(failed) from failed
 
     def write(self, batch: SinkBatch) -> None:
