@@ -6,12 +6,12 @@ One transaction (MULTI) writes a batch's rows and its number, so a batch that co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from windowpane.checkpoint.lease import lease_lost
+from windowpane.connectors.optional_packages import optional_module
 from windowpane.connectors.sinks import (
     GROUP_KEY,
     IDENTITY,
@@ -22,7 +22,7 @@ from windowpane.connectors.sinks import (
     SinkSettings,
 )
 from windowpane.connectors.table_sinks.table_sink import batch_number, writer_of, written_before
-from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.errors import SinkError, gist
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -129,8 +129,4 @@ def _rows(batch: SinkBatch) -> Iterator[tuple[str | None, str]]:
 
 def redis() -> Any:
     """The package; ConfigError if it is not installed."""
-    try:
-        return import_module("redis")
-    except ModuleNotFoundError as missing:
-        hint = "install it: pip install 'windowpane[redis]'"
-        raise ConfigError("MISSING_PACKAGE", "Redis sinks need the package redis", hint) from missing
+    return optional_module("redis", "Redis sinks", extra="redis")

@@ -200,6 +200,16 @@ class Sink(abc.ABC):
         """Called when the pipeline ends."""
 
 
+def check_mode(sink: Sink, mode: str | None, *, identified: bool) -> None:
+    """ConfigError if rows are to replace others and have no identity."""
+    if mode == "update" and not identified:
+        raise ConfigError(
+            "UPDATE_WITHOUT_GROUPS",
+            f"sink `{sink.name}` has mode `update`, but its rows are not grouped, so no row can replace another",
+            'remove it, or write mode = "append"', key=f"sinks.{sink.name}.mode",
+        )  # fmt: skip
+
+
 class MemorySink(Sink):
     """Keeps rows in this process, by batch, for notebooks and tests."""
 

@@ -38,7 +38,7 @@ from windowpane.connectors.postgres.statements import (
     insert_staged,
 )
 from windowpane.connectors.read_back import ORDER, ReadBack, Written
-from windowpane.connectors.sinks import IDENTITY, Sink, SinkBatch, SinkSettings
+from windowpane.connectors.sinks import IDENTITY, Sink, SinkBatch, SinkSettings, check_mode
 from windowpane.errors import ConfigError, SinkError, gist
 from windowpane.remote.access import Access
 
@@ -77,12 +77,7 @@ class PostgresSink(Sink):
         return self._shown
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
-        if self._mode == "update" and not identified:
-            raise ConfigError(
-                "UPDATE_WITHOUT_GROUPS",
-                f"sink `{self.name}` has mode `update`, but its rows are not grouped, so no row can replace another",
-                'remove it, or write mode = "append"', key=f"sinks.{self.name}.mode",
-            )  # fmt: skip
+        check_mode(self, self._mode, identified=identified)
         self._identified = identified
 
     def check(self, columns: Sequence[str]) -> None:

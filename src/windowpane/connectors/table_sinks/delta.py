@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.hadoop import hadoop_path, session_access
+from windowpane.connectors.optional_packages import optional_module
 from windowpane.connectors.sinks import EMIT_EPOCH, SinkBatch, SinkSettings
 from windowpane.connectors.table_sinks.rows import (
     BATCH,
@@ -25,7 +26,6 @@ from windowpane.connectors.table_sinks.rows import (
     small_rows,
 )
 from windowpane.connectors.table_sinks.table_sink import TableSink, batch_number, batches_in, writer_of
-from windowpane.errors import ConfigError
 from windowpane.remote.access import Access
 from windowpane.remote.delta import storage_options
 
@@ -43,11 +43,11 @@ class DeltaSink(TableSink["DeltaTable"]):
     """A folder with a Delta table, on a local disk or in an object store."""
 
     def __init__(self, name: str, path: str, options: Mapping[str, str], mode: str | None = None) -> None:
-        super().__init__(name, path, mode)
+        self._partitions = [column.strip() for column in options.get("partition_by", "").split(",") if column.strip()]
+        super().__init__(name, path, mode, self._partitions)
         self._delta = deltalake()
         raised = self._delta.exceptions
         self.lasting = (raised.SchemaMismatchError, raised.DeltaProtocolError, pa.ArrowException)
-        self._partitions = [column.strip() for column in options.get("partition_by", "").split(",") if column.strip()]
         self._compact_every = int(options.get("compact_every", "0"))
         self._path, self._options = path, dict[str, str]()
 
@@ -62,15 +62,6 @@ class DeltaSink(TableSink["DeltaTable"]):
 
     def use(self, access: Access) -> None:
         self._options = storage_options(self._path, access)
-
-    def check(self, columns: Sequence[str]) -> None:
-        unknown = [column for column in self._partitions if column not in columns]
-        if unknown:
-            raise ConfigError(
-                "UNKNOWN_COLUMN", f"sink `{self.name}`: results have no column {', '.join(unknown)} to partition by",
-                f"valid: {', '.join(columns)}", key=f"sinks.{self.name}.options.partition_by",
-            )  # fmt: skip
-        super().check(columns)
 
     def _load(self) -> DeltaTable | None:
         tables = self._delta.DeltaTable
@@ -183,9 +174,5 @@ def partition_values(path: str) -> dict[str, str | None]:
 
 def deltalake() -> Any:
     """The package; ConfigError if it is not installed."""
-    try:
-        import_module("deltalake.exceptions")
-        return import_module("deltalake")
-    except ModuleNotFoundError as missing:
-        hint = "install it: pip install 'windowpane[delta]'"
-        raise ConfigError("MISSING_PACKAGE", "Delta tables need the package deltalake", hint) from missing
+    optional_module("deltalake.exceptions", "Delta tables", extra="delta")
+    return optional_module("deltalake", "Delta tables", extra="delta")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from windowpane.connectors.hadoop import hadoop_path
+from windowpane.connectors.optional_packages import optional_module
 from windowpane.connectors.sinks import EMIT_EPOCH, SinkBatch, SinkSettings
 from windowpane.connectors.table_sinks.rows import BATCH, KEY, is_new, large_rows, latest, latest_large, small_rows
 from windowpane.connectors.table_sinks.table_sink import TableSink, batch_number, batches_in, writer_of
@@ -33,7 +34,8 @@ class IcebergSink(TableSink["Table"]):
     """A table of a catalog: REST, SQL, Glue, Hive or whatever pyiceberg knows."""
 
     def __init__(self, name: str, options: Mapping[str, str], mode: str | None = None) -> None:
-        super().__init__(name, options["table"], mode)
+        self._partitions = partition_fields(name, options.get("partition_by", ""))
+        super().__init__(name, options["table"], mode, [column for column, *_ in self._partitions])
         self._iceberg = pyiceberg()
         raised = import_module("pyiceberg.exceptions")
         self.lasting = (
@@ -44,21 +46,11 @@ class IcebergSink(TableSink["Table"]):
         self._settings = {
             option.removeprefix(CATALOG): value for option, value in options.items() if option.startswith(CATALOG)
         }
-        self._partitions = partition_fields(name, options.get("partition_by", ""))
         self._opened: Catalog | None = None
 
     @classmethod
     def create(cls, name: str, settings: SinkSettings) -> IcebergSink:
         return cls(name, settings.options, settings.mode)
-
-    def check(self, columns: Sequence[str]) -> None:
-        unknown = [column for column, *_ in self._partitions if column not in columns]
-        if unknown:
-            raise ConfigError(
-                "UNKNOWN_COLUMN", f"sink `{self.name}`: results have no column {', '.join(unknown)} to partition by",
-                f"valid: {', '.join(columns)}", key=f"sinks.{self.name}.options.partition_by",
-            )  # fmt: skip
-        super().check(columns)
 
     @property
     def _catalog(self) -> Catalog:
@@ -164,8 +156,4 @@ def partition_fields(name: str, text: str) -> list[tuple[str, str, int | None]]:
 
 def pyiceberg() -> Any:
     """The package's catalogs; ConfigError if it is not installed."""
-    try:
-        return import_module("pyiceberg.catalog")
-    except ModuleNotFoundError as missing:
-        hint = "install it: pip install 'windowpane[iceberg]'"
-        raise ConfigError("MISSING_PACKAGE", "Iceberg tables need the package pyiceberg", hint) from missing
+    return optional_module("pyiceberg.catalog", "Iceberg tables", extra="iceberg")

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.read_back import ReadBack, Written
-from windowpane.connectors.sinks import Sink, SinkBatch
+from windowpane.connectors.sinks import Sink, SinkBatch, check_mode
 from windowpane.connectors.table_sinks.rows import BATCH, RECORD, batch_prefix, compared
 from windowpane.errors import ConfigError, SinkError, StateError, gist
 from windowpane.remote.access import Access
@@ -34,9 +34,10 @@ class TableSink(Sink, Generic[Table]):
     lasting_messages = re.compile(r"(?:Cast|Schema) error|Invalid data type")
     """The same as text of an error."""
 
-    def __init__(self, name: str, shown: str, mode: str | None) -> None:
+    def __init__(self, name: str, shown: str, mode: str | None, partitions: Sequence[str] = ()) -> None:
+        """`partitions`: columns by which the table is partitioned."""
         super().__init__(name)
-        self._shown, self._mode = shown, mode
+        self._shown, self._mode, self._partition_columns = shown, mode, partitions
         self._backfills = False
 
     @property
@@ -44,16 +45,17 @@ class TableSink(Sink, Generic[Table]):
         return self._shown
 
     def open(self, spark: SparkSession, *, identified: bool) -> None:
-        if self._mode == "update" and not identified:
-            raise ConfigError(
-                "UPDATE_WITHOUT_GROUPS",
-                f"sink `{self.name}` has mode `update`, but its rows are not grouped, so no row can replace another",
-                'remove it, or write mode = "append"', key=f"sinks.{self.name}.mode",
-            )  # fmt: skip
+        check_mode(self, self._mode, identified=identified)
         self._spark = spark
 
     def check(self, columns: Sequence[str]) -> None:
         """See whether the table, or the place where it will be, can be reached."""
+        unknown = [column for column in self._partition_columns if column not in columns]
+        if unknown:
+            raise ConfigError(
+                "UNKNOWN_COLUMN", f"sink `{self.name}`: results have no column {', '.join(unknown)} to partition by",
+                f"valid: {', '.join(columns)}", key=f"sinks.{self.name}.options.partition_by",
+            )  # fmt: skip
         try:
             self._load()
         except Exception as failed:
