@@ -53,6 +53,20 @@ def test_versions_end_one_after_the_other() -> None:
     assert (list(found.before), found.ending, found.alone) == (["", "~2", "~3"], (), ())
 
 
+def test_a_version_may_be_changed_before_it_has_run() -> None:
+    """The state is that of the oldest version, which goes on: its windows would be lost without it."""
+    middle = Version("~2", "", Cut(100, 110), ends_us=115)
+    last = Version("~3", "", Cut(from_us=110))
+    found = Standing.of([OLD, middle, last], {"": entry(80, in_=4, buffered=4)}, {})
+    assert found.before[""] == entry(80, in_=4, buffered=4)
+    begun = [found.before["~2"], found.before["~3"]]
+    assert [each and (each.watermark_us, each.accounting["in_"]) for each in begun] == [(80, 0), (80, 0)]
+    fourth = Version("~4", "", Cut(from_us=115))
+    cut = replace(last, cut=Cut(110, 115), ends_us=119)
+    known = {"": entry(90), "~2": entry(90, in_=3)}
+    assert list(Standing.of([OLD, middle, cut, fourth], {"": entry(90)}, known).before) == ["", "~2", "~3", "~4"]
+
+
 def test_a_removed_transform_ends_at_once() -> None:
     gone = Version("b", "b", leaves=True)
     assert Standing.of([gone], {"b": entry(1)}, {}).ending == ("b",)

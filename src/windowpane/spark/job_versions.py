@@ -77,11 +77,12 @@ def _before(
     if len(versions) == 1:
         ended = any(entry.ended for entry in known.values())
         return {} if ended else {versions[0].tag: whole}
-    last, previous = versions[-1].tag, versions[-2].tag
-    if not known:  # the hand-over begins with this micro-batch
-        return {previous: whole, last: _inherited(whole)}
-    found: dict[str, Entry | None] = {tag: entry for tag, entry in known.items() if not entry.ended}
-    return found if last in known else found | {last: _inherited(known[previous])}
+    if not known:  # the first hand-over begins with this micro-batch: the state is that of the oldest version
+        return {versions[0].tag: whole} | {each.tag: _inherited(whole) for each in versions[1:]}
+    # Several changes may have come since the last micro-batch, so several versions may be new.
+    latest = [entry for each in versions if (entry := known.get(each.tag)) is not None][-1]
+    found = {each.tag: known.get(each.tag) or _inherited(latest) for each in versions}
+    return {tag: entry for tag, entry in found.items() if entry is None or not entry.ended}
 
 
 def _inherited(entry: Entry | None) -> Entry | None:

@@ -154,12 +154,19 @@ class JobShard:
 
     def _open(self, tag: str) -> None:
         """All are opened before one of them takes anything: a new version begins where the one before has come to."""
-        own, before = entries_of(self._entries, tag), self._job.follows.get(tag)
+        own, before = entries_of(self._entries, tag), self._followed(tag)
         self._shards[tag] = shard = self._shard(self._job.members[tag], own)
         if before in self._job.at(self._step) and not own.names():
             followed = self._job.members[before].graph(self._step)
             followed.load(entries_of(self._entries, before))
             shard.follow(followed)
+
+    def _followed(self, tag: str) -> str | None:
+        """The last version before that has a state: one that was changed before it ran has none."""
+        before = self._job.follows.get(tag)
+        while before is not None and not entries_of(self._entries, before).names():
+            before = self._job.follows.get(before)
+        return before
 
     def _shard(self, stages: Stages, entries: EntryMap) -> Shard:
         return Shard(stages, entries, self._step)
