@@ -144,6 +144,23 @@ def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     assert len(list((tmp_path / "state").glob("**/spark"))) == 1, "one query from the first batch to the last"
 
 
+def test_a_query_that_is_changed_again_before_it_has_run(spark: SparkSession, tmp_path: Path) -> None:
+    """The first plan goes on until its last window is closed, although the second one never ran beside it."""
+    given, feeder, sink = batches(), HandOverJob(tmp_path, BASE), {"a": MemorySink("a")}
+    made = None
+    for size, count in ((4, 3), (8, 0), (2, 5)):
+        feeder.feed_all(given[feeder.fed : feeder.fed + count])
+        made = pipeline(tmp_path, sink, {"a": BASE.sql.replace("4)", f"{size})")})
+        finish(made.start(spark, evolve=True), drain=size == 2)
+    assert made is not None
+    cuts = [each.cut_us for each in made.checkpoint(made.plans[0]).record().plans if each.cut_us is not None]
+    assert len(cuts) == 2
+    rows = [row for batch in given for row in batch]
+    assert shown(sink["a"]) == windows(rows, 4, lambda start: start * 1_000_000 < cuts[0]) + windows(
+        rows, 8, lambda start: cuts[0] <= start * 1_000_000 < cuts[1]
+    ) + windows(rows, 2, lambda start: start * 1_000_000 >= cuts[1])
+
+
 def windows(rows: list[dict[str, Any]], size: int, own: Callable[[int], bool] = lambda _: True) -> Counter[str]:
     """Counts by window and key, of windows that start where they should."""
     found = Counter((row["ts"] // 1000 // size * size, row["k"]) for row in rows)
