@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from windowpane.checkpoint.lease import lease_lost
-from windowpane.connectors.optional_packages import optional_module
 from windowpane.connectors.sinks import (
     GROUP_KEY,
     IDENTITY,
@@ -23,6 +22,7 @@ from windowpane.connectors.sinks import (
 )
 from windowpane.connectors.table_sinks.table_sink import batch_number, writer_of, written_before
 from windowpane.errors import SinkError, gist
+from windowpane.remote.optional_packages import optional_module
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from windowpane.errors import ConfigError
 from windowpane.remote.access import Access
 from windowpane.remote.objects import scheme_of
+from windowpane.remote.optional_packages import optional_module
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileReader
@@ -35,9 +35,7 @@ def open_hdfs(address: str, access: Access) -> FileReader:
 @lru_cache(maxsize=16)
 def _client(server: str, access: Access, _process: int) -> Client:
     """Clients are shared within a process, but not with forked ones."""
-    try:
-        from hdfs_native import Client  # noqa: PLC0415  # optional
-    except ModuleNotFoundError as missing:
-        hint = "install it: pip install 'windowpane[hdfs]'"
-        raise ConfigError("MISSING_PACKAGE", "files of HDFS need the package hdfs-native", hint) from missing
-    return Client(f"hdfs://{server}", access.hdfs())
+    client: Client = optional_module("hdfs_native", "files of HDFS", extra="hdfs").Client(
+        f"hdfs://{server}", access.hdfs()
+    )
+    return client

@@ -8,14 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from windowpane.errors import ConfigError
 from windowpane.remote.access import Access
+from windowpane.remote.optional_packages import optional_module
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 SCHEMES = ("s3a", "s3", "gs", "abfss", "abfs")
-_MISSING = "install it: pip install 'windowpane[s3]'"
 
 
 def scheme_of(address: str) -> str:
@@ -61,9 +60,4 @@ def has_obstore() -> bool:
 
 def obstore_module(name: str = "") -> Any:
     """obstore, or one of its modules; ConfigError if it is not installed."""
-    from importlib import import_module  # noqa: PLC0415
-
-    try:
-        return import_module(f"obstore.{name}" if name else "obstore")
-    except ModuleNotFoundError as missing:
-        raise ConfigError("MISSING_PACKAGE", "object stores need the package obstore", _MISSING) from missing
+    return optional_module(f"obstore.{name}" if name else "obstore", "object stores", extra="s3")

@@ -14,7 +14,6 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.connectors.hadoop import hadoop_path, session_access
-from windowpane.connectors.optional_packages import optional_module
 from windowpane.connectors.sinks import EMIT_EPOCH, SinkBatch, SinkSettings
 from windowpane.connectors.table_sinks.rows import (
     BATCH,
@@ -28,6 +27,7 @@ from windowpane.connectors.table_sinks.rows import (
 from windowpane.connectors.table_sinks.table_sink import TableSink, batch_number, batches_in, writer_of
 from windowpane.remote.access import Access
 from windowpane.remote.delta import storage_options
+from windowpane.remote.optional_packages import optional_module
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -80,13 +80,13 @@ class DeltaSink(TableSink["DeltaTable"]):
         created = table is None or table.transaction_version(writer + _CREATED) is not None
         noted = {writer: batch_number(batch)} | ({writer + _CREATED: 0} if table is None else {})
         properties = self._properties(noted)
-        merges = replacing and table is not None
+        merges = replacing and self.merges_all(created_by_run=created)
         if batch.large:
-            self._commit_large(table, batch, properties, merges=merges, all_new=created and not self._backfills)
+            self._commit_large(table, batch, properties, replacing=replacing, merges=merges)
         else:
             rows = latest(small_rows(batch)) if replacing else small_rows(batch)
             batch.check_lease()
-            if table is not None and merges and (self.merges_all(created_by_run=created) or not is_new(rows)):
+            if table is not None and (merges or (replacing and not is_new(rows))):
                 self._merge(table, rows, properties)
             else:
                 self._append(table, rows, properties)
@@ -112,13 +112,11 @@ class DeltaSink(TableSink["DeltaTable"]):
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def _commit_large(
-        self, table: DeltaTable | None, batch: SinkBatch, properties: CommitProperties, *, merges: bool, all_new: bool
+        self, table: DeltaTable | None, batch: SinkBatch, properties: CommitProperties, *, replacing: bool, merges: bool
     ) -> None:
         """Executors write files into the table's folder, which this commit then makes part of the table."""
-        rows = large_rows(batch)
-        if batch.identified and self._mode != "append":
-            rows = latest_large(rows)
-        if table is not None and merges and not (all_new and rows.where(f"{EMIT_EPOCH} > 1").isEmpty()):
+        rows = latest_large(large_rows(batch)) if replacing else large_rows(batch)
+        if table is not None and (merges or (replacing and not rows.where(f"{EMIT_EPOCH} > 1").isEmpty())):
             batch.check_lease()
             self._merge(table, rows.toArrow(), properties)
             return

@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from windowpane.connectors.hadoop import hadoop_path
-from windowpane.connectors.optional_packages import optional_module
 from windowpane.connectors.sinks import EMIT_EPOCH, SinkBatch, SinkSettings
 from windowpane.connectors.table_sinks.rows import BATCH, KEY, is_new, large_rows, latest, latest_large, small_rows
 from windowpane.connectors.table_sinks.table_sink import TableSink, batch_number, batches_in, writer_of
 from windowpane.errors import ConfigError
+from windowpane.remote.optional_packages import optional_module
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -1,8 +1,8 @@
-"""Packages that only some sinks need, installed with an extra of windowpane."""
+"""Packages that only some stores and sinks need, installed with an extra of windowpane."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import importlib
 from typing import Any
 
 from windowpane.errors import ConfigError
@@ -11,7 +11,7 @@ from windowpane.errors import ConfigError
 def optional_module(module: str, who: str, *, extra: str) -> Any:
     """A module of such a package; ConfigError that names the extra if it is not installed."""
     try:
-        return import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        package, hint = module.partition(".")[0], f"install it: pip install 'windowpane[{extra}]'"
+        package, hint = module.partition(".")[0].replace("_", "-"), f"install it: pip install 'windowpane[{extra}]'"
         raise ConfigError("MISSING_PACKAGE", f"{who} need the package {package}", hint) from missing
