@@ -2,8 +2,8 @@
 
     python -m bench.scale [--record] [--part 10]
 
-Each constant comes from a point that differs from an earlier one in one respect. All points run in one session on two
-cores, after enough micro-batches that Java has compiled what runs often. `--record` writes scale.json and the tables of
+The constants are fitted to some points, and must predict the others. All points run in one session on two cores, after
+enough micro-batches that Java has compiled what runs often. `--record` writes scale.json and the tables of
 the page. The command fails if a prediction is off by more than 25 %.
 """
 
@@ -18,26 +18,36 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.scale_messages import measure as measure_messages
-from bench.scale_model import SCHEDULE, Constants, Point, Record, Size, fill_page, predictions_table
+from bench.scale_model import Point, Record, Size, fill_page, fit, predictions_table
 from bench.wide import Cost, Layout, measure, session
 
 CORES = 2
-WARM_UP = Layout(1, 2, 1_000, batches=250, warm_up=0)
-SMALL = Layout(1, 2, 1_000, batches=60, warm_up=10)
-TASKS = Layout(8, 2, 1_000, batches=30, warm_up=6)
-SHARDS = Layout(1, 8, 1_000, batches=20, warm_up=4)
-ROWS = Layout(2, 2, 4_000_000, keys=1_000, batches=10, warm_up=3)
-PARTIALS = Layout(2, 2, 1_000_000, keys=1_000_000, batches=12, warm_up=4)
-PREDICTED = (
-    Layout(4, 4, 1_000, batches=20, warm_up=4),
-    Layout(8, 8, 64_000, batches=15, warm_up=4),
-    Layout(16, 16, 64_000, batches=9, warm_up=3),
-    Layout(32, 32, 64_000, batches=6, warm_up=2),
-    Layout(2, 2, 1_000_000, keys=1_000, batches=15, warm_up=4),
+WARM_UP = (
+    Layout(1, 2, 1_000, batches=200, warm_up=0),
+    Layout(2, 2, 1_000_000, keys=1_000_000, batches=20, warm_up=0),
+    Layout(8, 8, 64_000, batches=20, warm_up=0),
+    Layout(2, 2, 1_000_000, keys=1_000, batches=100, warm_up=0),
+)
+"""Of all kinds: Java compiles what a large micro-batch runs only once there were some."""
+SHARDS = Layout(1, 8, 1_000, batches=30, warm_up=6)
+FITTED = (
+    Layout(1, 2, 1_000, batches=60, warm_up=10),
+    Layout(8, 2, 1_000, batches=30, warm_up=6),
+    SHARDS,
+    Layout(16, 16, 64_000, batches=15, warm_up=4),
+    Layout(2, 2, 4_000_000, keys=1_000, batches=12, warm_up=3),
     Layout(2, 2, 1_000_000, keys=100_000, batches=15, warm_up=4),
-    Layout(2, 2, 250_000, keys=1_000_000, batches=15, warm_up=4),
-    Layout(2, 2, 2_000_000, keys=1_000_000, batches=9, warm_up=3),
-    Layout(8, 2, 4_000_000, keys=1_000, batches=9, warm_up=3),
+    Layout(2, 2, 1_000_000, keys=1_000_000, batches=15, warm_up=4),
+)
+PREDICTED = (
+    Layout(4, 4, 1_000, batches=30, warm_up=6),
+    Layout(8, 8, 64_000, batches=20, warm_up=4),
+    Layout(32, 32, 64_000, batches=9, warm_up=2),
+    Layout(2, 2, 1_000_000, keys=1_000, batches=20, warm_up=4),
+    Layout(2, 2, 500_000, keys=50_000, batches=20, warm_up=4),
+    Layout(2, 2, 250_000, keys=1_000_000, batches=20, warm_up=4),
+    Layout(2, 2, 2_000_000, keys=1_000_000, batches=12, warm_up=3),
+    Layout(8, 2, 4_000_000, keys=1_000, batches=12, warm_up=3),
 )
 _ROWS_OF_MESSAGES, _GROUPS_OF_MESSAGES = 65_536, 1_000
 
@@ -50,35 +60,19 @@ def measured(part: int = 1) -> Record:
         batches = max(layout.batches // part, 3)
         return _told(layout, measure(spark, replace(layout, batches=batches, warm_up=min(layout.warm_up, batches - 1))))
 
-    run(WARM_UP)
-    found = {layout: run(layout) for layout in (SMALL, TASKS, SHARDS, ROWS, PARTIALS)}
-    constants = _constants(found)
-    gives = {SMALL: "fixed", TASKS: "task", SHARDS: "shard", ROWS: "row", PARTIALS: "partial"}
-    points = [Point(_size(layout, cost), cost.seconds, gives[layout]) for layout, cost in found.items()]
-    points += [Point(_size(layout, cost), cost.seconds) for layout, cost in ((each, run(each)) for each in PREDICTED)]
+    for layout in WARM_UP:
+        run(layout)
+    found = {layout: run(layout) for layout in (*FITTED, *PREDICTED)}
     spark.stop()
-    return Record(constants, points, machine(), CORES)
-
-
-def _constants(found: dict[Layout, Cost]) -> Constants:
+    points = [Point(_size(layout, cost), cost.seconds, layout in FITTED) for layout, cost in found.items()]
     message, message_bytes, partial_bytes = messages()
-    small, reports = found[SMALL], found[SHARDS]
-
-    def beyond(layout: Layout, base: Layout) -> float:
-        """CPU seconds that one point takes beyond another, without what the driver and messages take."""
-        further = layout.tasks + layout.shards - base.tasks - base.shards
-        sent = layout.tasks * layout.shards - base.tasks * base.shards
-        taken = found[layout].seconds - found[base].seconds - SCHEDULE * further
-        return max(taken * CORES - message * sent, 0.0)
-
-    task = beyond(TASKS, SMALL) / (TASKS.tasks - SMALL.tasks)
-    shard = beyond(SHARDS, SMALL) / (SHARDS.shards - SMALL.shards)
-    row = max(beyond(ROWS, SMALL) - task * (ROWS.tasks - SMALL.tasks), 0.0) / (ROWS.rows - SMALL.rows)
-    partial = beyond(PARTIALS, SMALL) - task * (PARTIALS.tasks - SMALL.tasks) - row * (PARTIALS.rows - SMALL.rows)
-    rest = Constants(0.0, task, shard, row, max(partial, 0.0) / found[PARTIALS].partials, message, 0.0, 0.0, 0.0)
-    fixed = small.seconds - rest.seconds(_size(SMALL, small), CORES)
-    report_bytes = reports.driver_bytes / (SHARDS.tasks + SHARDS.shards)
-    return Constants(fixed, task, shard, row, rest.partial, message, message_bytes, partial_bytes, report_bytes)
+    constants = replace(
+        fit([point for point in points if point.fitted], message, CORES),
+        message_bytes=message_bytes,
+        partial_bytes=partial_bytes,
+        report_bytes=found[SHARDS].driver_bytes / (SHARDS.tasks + SHARDS.shards),
+    )
+    return Record(constants, points, machine(), CORES)
 
 
 def messages() -> tuple[float, float, float]:
