@@ -1,7 +1,8 @@
 """The ledger: what each micro-batch read, emitted and routed to side outputs, and the watermark after it.
 
 One JSON file per batch, written before Spark commits the batch. A replayed batch writes its entry again. If several
-transforms share a job, the file has an entry for each, so that all of them have seen the same batches.
+transforms share a job, the file has an entry for each, so that all of them have seen the same batches. Each file has a
+digest of itself and that of the file before it (`ledger_chain.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from windowpane.checkpoint.lease import lease_lost
+from windowpane.checkpoint.ledger_chain import CHAIN, ChainCheck, chained, check_chain, link_of
 from windowpane.checkpoint.records import FORMAT, encoded, read_object, typed
 from windowpane.checkpoint.store import Store, corrupt
 from windowpane.core.accounting import Accounting
@@ -78,6 +80,8 @@ class Entry:
     """The accounts of windows over the results of others, by name: `window_2` …"""
     stage_totals: dict[str, dict[str, int]] = field(default_factory=dict)
     """Sums of these over all batches up to this one, as `totals`."""
+    lateness: dict[str, str] = field(default_factory=dict)
+    """By source partition, how many rows which lag would make late: as of `LatenessSketch.encoded`."""
     fence: int = 0
     """The number of the process that wrote the entry among those that have held the checkpoint's lease."""
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -103,6 +107,8 @@ class Ledger:
 
     def __init__(self, store: Store, tag: str = "") -> None:
         self._store, self._tag = store, tag
+        self._digests: dict[int, str | None] = {}
+        """Of the last file that was read or written, so that the next one can name it."""
 
     def read(self, batch_id: int) -> Entry | None:
         """The transform's entry; None if it is not there, StateError if it is damaged."""
@@ -117,7 +123,9 @@ class Ledger:
         content = read_object(self._store, _name(batch_id), {"format": int, "batch_id": int})
         if content is None:
             return {}, {}
+        self._digests = {batch_id: link_of(content).own}
         content.pop("format")
+        content.pop(CHAIN, None)
         versions = self._entries(batch_id, content.pop(_VERSIONS, {}), _VERSIONS)
         if _SEVERAL not in content:
             return {"": self._entry(batch_id, content)}, versions
@@ -149,13 +157,28 @@ class Ledger:
         StateError `LEASE_LOST` if a process that has taken over has written them: the store itself decides.
         """
         first = next(iter(entries.values()))
-        name, data = _name(first.batch_id), encoded({"format": FORMAT, **_content(entries, versions or {})})
+        content = {"format": FORMAT, **_content(entries, versions or {})}
+        linked = chained(content, self._digest(first.batch_id - 1))
+        name, data = _name(first.batch_id), encoded(linked)
         if not self._store.exchange(name, data, None):
             known, there = self._store.read(name), self.read_all(first.batch_id)
             is_later = any(each.fence > first.fence for each in there.values())
             if is_later or not self._store.exchange(name, data, known):
                 raise lease_lost(self._store.address(name))
+        self._digests = {first.batch_id: link_of(linked).own}
         self._store.delete(_name(first.batch_id - KEPT), durable=False)
+
+    def _digest(self, batch_id: int) -> str | None:
+        """The digest of a file; None if there is no such file, or if it has none."""
+        if batch_id not in self._digests:
+            content = read_object(self._store, _name(batch_id), {"format": int})
+            self._digests = {batch_id: None if content is None else link_of(content).own}
+        return self._digests[batch_id]
+
+    def check_chain(self) -> ChainCheck:
+        """Compute the digests of all files again, and compare."""
+        contents = ((each, read_object(self._store, _name(each), {"format": int})) for each in self.batch_ids())
+        return check_chain((each, content) for each, content in contents if content is not None)
 
     def last(self) -> Entry | None:
         """The entry with the highest batch id."""

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Clock, Frame, Given, Rows, Watermark
+from windowpane.core.lateness import LatenessJudge, LatenessSketch
 from windowpane.core.numbering import NOWHERE, Numbers, Portion
 from windowpane.core.operators.intake import Intake
 from windowpane.core.side import DECODE
@@ -47,6 +48,7 @@ class Fold:
         self._sources: Counter[str] = Counter()
         self._reinjected = self._outside = 0
         self._made = MadeRows()
+        self._lateness = {tag: LatenessSketch() for tag, _ in self.judges()}
         self.spent: Counter[str] = Counter()
 
     def add(self, chunk: Scanned) -> None:
@@ -70,9 +72,18 @@ class Fold:
         beside = [name for name in (CLOCK, c.TIME_SOURCE) if name in batch.schema.names]
         rows = batch.drop_columns(beside) if beside else batch
         portion = self.portions[-1]
-        frames = self._given(Rows(self._stages.complete_rows(rows, portion.rows)))
+        complete = self._stages.complete_rows(rows, portion.rows)
+        for tag, judge in self.judges():
+            assert self._context is not None, "tasks know the watermark where rows are judged"
+            self._lateness[tag].observe(complete, judge, self._context.watermark_us(tag))
+        frames = self._given(Rows(complete))
         portion.frames += frames if source is None else [Given(at, with_events(frame, source)) for at, frame in frames]
         portion.rows += batch.num_rows
+
+    def judges(self) -> list[tuple[str, LatenessJudge]]:
+        """How the rows are judged, by the tag of the transform; one of those that are alike stands for all."""
+        judge = self._stages.judge
+        return [] if judge is None or self._context is None else [(self.tags[0], judge)]
 
     def _with_clock(self, batch: pa.RecordBatch, fresh: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without a time get that of the batch. Unreadable records do not: they would move the watermark."""
@@ -101,6 +112,8 @@ class Fold:
         with timed(self.spent, PACK):
             routed = stages.route_portions(portions, 1, home)
         tallies = self.tallies() | {f"{SENT}1": sent_rows(routed)}
+        if tag in self._lateness:
+            tallies |= self._lateness[tag].tallies()
         return [
             StageMessage(
                 parts, self.clock_us, numbers, counts=counts if shard == home else Accounting(),

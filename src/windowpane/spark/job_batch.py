@@ -14,7 +14,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.core.windows.cut import Cut
@@ -44,6 +44,11 @@ class JobRunner:
     def _gathering(self) -> Gathering:
         return Gathering(self.spark, {tag: each.results for tag, each in self.transforms.items()}, self.calls)
 
+    @cached_property
+    def _ledger(self) -> Ledger:
+        """Remembers the digest of the entry that it has read or written last."""
+        return self.checkpoint.ledger
+
     def _send_context(self, batch_id: int, standing: Standing) -> None:
         """Send the batch's timestamp and the watermarks for late rows to the tasks, before any of them starts."""
         known = {
@@ -62,7 +67,7 @@ class JobRunner:
 
     def running(self, batch_id: int) -> list[str]:
         """The tags of what runs in a batch."""
-        return list(self._standing(*self.checkpoint.ledger.read_with_versions(batch_id - 1)).before)
+        return list(self._standing(*self._ledger.read_with_versions(batch_id - 1)).before)
 
     def run(self, packed: DataFrame, batch_id: int, *, resumed: bool, final: bool = False) -> None:
         """Process one batch of the merge stage's output.
@@ -72,7 +77,7 @@ class JobRunner:
         end.
         """
         self.lock.check()
-        started, (before, of_versions) = time.monotonic(), self.checkpoint.ledger.read_with_versions(batch_id - 1)
+        started, (before, of_versions) = time.monotonic(), self._ledger.read_with_versions(batch_id - 1)
         standing = self._standing(before, of_versions)
         if not final:
             self._send_context(batch_id, standing)
@@ -89,7 +94,7 @@ class JobRunner:
             for tag, entry in entries.items()
         }
         whole = self._united(entries, before)
-        self.checkpoint.ledger.write_all(whole, self._of_versions(batch_id, entries, of_versions))
+        self._ledger.write_all(whole, self._of_versions(batch_id, entries, of_versions))
         for key, entry in whole.items():
             self._versions[key][-1].watch(entry)
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from windowpane.checkpoint.ledger import Entry, add_totals
 from windowpane.core.accounting import Accounting
+from windowpane.core.lateness import LatenessSketch
 from windowpane.core.windows.cut import Cut
 
 Number = TypeVar("Number", int, float)
@@ -147,10 +148,18 @@ def united(entries: Sequence[Entry], before: Entry | None) -> Entry:
         open_windows=sum(each.open_windows for each in entries),
         state_bytes=sum(each.state_bytes for each in entries),
         spent=_added(each.spent for each in entries),
+        lateness=_united_lateness(entries),
         skipped=0,
         ended=False,
     )
     return found.summed(before)
+
+
+def _united_lateness(entries: Iterable[Entry]) -> dict[str, str]:
+    whole = LatenessSketch()
+    for entry in entries:
+        whole.merge(LatenessSketch.decoded(entry.lateness))
+    return whole.bounded().encoded()
 
 
 def _added(counts: Iterable[Mapping[str, Number]]) -> dict[str, Number]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
+from windowpane.core.lateness import LatenessSketch
 from windowpane.errors import InternalError
 from windowpane.spark.fold import FUTURE, NUMBERED, REINJECTED, SKIPPED, TIMES
 from windowpane.spark.shard_report import ShardReport
@@ -107,6 +108,7 @@ class Reports:
             "maxima": dict(first.maxima),
             "latest_us": self._latest_us(before),
             "held_by": first.held_by,
+            "lateness": LatenessSketch.of_tallies(self.tallies).bounded().encoded(),
             "times": time_sources(self.tallies),
             "future_rows": self.tallies[FUTURE],
             "open_windows": open_windows(self.shards),

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.frames import Clock, Frame, Given, Partials, Rows, SideRows
+from windowpane.core.lateness import LatenessJudge
 from windowpane.core.numbering import NOWHERE, Portion
 from windowpane.core.operators.partial_aggregation import PartialAggregation
 from windowpane.core.operators.shared_panes import PaneFolding, PaneKeys, PaneShare, judged_at
@@ -80,10 +81,14 @@ class SharedFold(Fold):
         self, panes: SharedPanes, units: Sequence[tuple[tuple[str, ...], Stages]], context: BatchContext
     ) -> None:
         """`units`: tags of transforms that are alike, with their stages."""
-        super().__init__(panes.stages, tuple(tag for tags, _ in units for tag in tags), context)
         self._units = [_Unit(panes, tags, stages) for tags, stages in units]
+        super().__init__(panes.stages, tuple(tag for tags, _ in units for tag in tags), context)
         (self._folding,) = (each for each in self._graph.operators if isinstance(each, PaneFolding))
         self._known = context
+
+    def judges(self) -> list[tuple[str, LatenessJudge]]:
+        found = [(unit.tags[0], unit.stages.judge) for unit in self._units]
+        return [(tag, judge) for tag, judge in found if judge is not None]
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         """Each transform judges rows by its own watermark, so the common operators are given none."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.frames import Given
 from windowpane.core.graph import Graph
+from windowpane.core.lateness import LatenessJudge
 from windowpane.core.numbering import Portion
 from windowpane.core.routing import Route
 from windowpane.core.time_range import ALWAYS, TimeRange
@@ -57,6 +58,8 @@ class Stages:
     """Where large results go."""
     ordered: bool = True
     """Results depend on the order of rows, so that rows are numbered in the order of their files."""
+    judge: LatenessJudge | None = None
+    """How rows are judged, for the sketch of lateness; None if that is not kept."""
     rows_in: TimeRange = ALWAYS
     """Rows outside are counted and skipped. Only a backfill has bounds."""
     results_in: TimeRange = ALWAYS
