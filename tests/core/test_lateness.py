@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from windowpane.core import columns as c
-from windowpane.core.lateness import BOUNDS_US, MOST_PARTITIONS, OTHERS, LatenessJudge, LatenessSketch
-from windowpane.plan.operators import build_graph
+from windowpane.core.lateness import BOUNDS_US, MOST_PARTITIONS, OTHERS, LatenessJudge, LatenessSketch, WindowChance
+from windowpane.core.operators.aligned import AlignedPlan
+from windowpane.core.windows.fixed import Tumbling
+from windowpane.plan.lateness import lateness_judge
 from windowpane.testing import Harness
 
 SECOND = 1_000_000
@@ -30,20 +34,24 @@ def _batches(seed: int) -> list[list[dict[str, int]]]:
     ts = ((1000 + arrival - delay) * 1000).astype(np.int64)
     rows = [{"k": int(k), "ts": int(each)} for k, each in zip(random.integers(0, 10, 4000), ts, strict=True)]
     bounds = np.searchsorted(arrival, np.arange(0, 61, 4))
-    return [rows[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True) if last > first]
+    return [rows[first:last] for first, last in pairwise(bounds) if last > first]
+
+
+def _harness(sql: str, transform: dict[str, str]) -> Harness:
+    options = {"eventtime.enabled": True}
+    return Harness(sql, streams=STREAMS, options=options, transform=transform, now=2_000_000 * SECOND)
 
 
 def _late(sql: str, lag: str, lateness: str, batches: list[list[dict[str, int]]]) -> int:
     transform = {"watermark_lag": lag, "allowed_lateness": lateness} if lateness else {"watermark_lag": lag}
-    harness = Harness(sql, streams=STREAMS, options={"eventtime.enabled": True}, transform=transform, now=2_000_000 * SECOND)
+    harness = _harness(sql, transform)
     return sum(harness.push(rows).accounting.late for rows in batches)
 
 
 def _sketch(sql: str, lag_us: int, batches: list[list[dict[str, int]]]) -> LatenessSketch:
     """What the fold stage keeps of a run under the lag `lag_us`."""
-    harness = Harness(sql, streams=STREAMS, options={"eventtime.enabled": True}, transform={"watermark_lag": f"{lag_us // 1000}ms"}, now=2_000_000 * SECOND)
-    rows = harness._inputs.schema(harness._pushed([], "bids", "0"))
-    judge = LatenessJudge.of(build_graph(harness.plan.stages, {harness._input: rows}))
+    harness = _harness(sql, {"watermark_lag": f"{lag_us // 1000}ms"})
+    judge = lateness_judge(harness.plan.stages)
     assert judge is not None
     sketch = LatenessSketch()
     for batch in batches:
@@ -103,8 +111,7 @@ def test_partitions_are_bounded() -> None:
 
 
 def test_partitions_are_told_apart() -> None:
-    judge = LatenessJudge.of(_graph())
-    assert judge is not None
+    judge = LatenessJudge(WindowChance(AlignedPlan(Tumbling(5 * SECOND), ())), 0)
     times = pa.array(np.array([0, 50, 100, 99]) * SECOND)
     partitions = pa.array(["a", "b", "b", "a"]).dictionary_encode()
     sketch = LatenessSketch()
@@ -113,11 +120,6 @@ def test_partitions_are_told_apart() -> None:
     assert (sketch.rows("a"), sketch.rows("b")) == (2, 2)
     assert (sketch.late(0, "a"), sketch.late(0, "b")) == (1, 1)
     assert (sketch.late(60 * SECOND, "a"), sketch.late(60 * SECOND, "b")) == (1, 0)
-
-
-def _graph():  # type: ignore[no-untyped-def]
-    harness = Harness(QUERIES["tumbling"], streams=STREAMS, options={"eventtime.enabled": True}, now=2_000_000 * SECOND)
-    return build_graph(harness.plan.stages, {harness._input: harness._schema})
 
 
 def test_bounds_are_sorted() -> None:

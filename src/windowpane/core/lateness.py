@@ -17,11 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windowpane.core import columns as c
-from windowpane.core.graph import Graph
-from windowpane.core.operators.aligned import AlignedIntake, AlignedPlan
-from windowpane.core.operators.intake import LateGate
-from windowpane.core.operators.sessions import SessionPlan
-from windowpane.core.operators.watermark import EventtimeWatermark
+from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.rows import flags
 
 Int64s = npt.NDArray[np.int64]
@@ -90,24 +86,6 @@ class LatenessJudge:
 
     chance: LastChance
     lag_us: int
-
-    @classmethod
-    def of(cls, graph: Graph) -> LatenessJudge | None:
-        """None if rows have no watermark of their own: in processing time, and where queries share an input."""
-        own = [node.operator for node in graph.nodes if not node.stage]
-        moving = [each for each in own if isinstance(each, EventtimeWatermark)]
-        if len(moving) != 1 or not moving[0].data_driven:
-            return None
-        lag_us = moving[0].tracker.lag_us
-        if any(isinstance(each, LateGate) for each in own):
-            return cls(RowChance(), lag_us)
-        for each in own:
-            plan = each.plan if isinstance(each, AlignedIntake) else getattr(each, "plan", None)
-            if isinstance(plan, AlignedPlan):
-                return cls(WindowChance(plan), lag_us)
-            if isinstance(plan, SessionPlan):
-                return cls(RowChance(plan.gap_us), lag_us)
-        return None
 
 
 @dataclass
@@ -234,7 +212,9 @@ _NONE = np.zeros(0, np.int64)
 def _passed(
     rows: pa.RecordBatch, kept: npt.NDArray[np.bool_] | None, chance: LastChance, unlagged_us: int
 ) -> tuple[Int64s, Int64s]:
-    """Positions of the rows that the watermark without lag has passed, and their buckets. Most rows cost a comparison.
+    """Positions of the rows that the watermark without lag has passed, and their buckets.
+
+    Rows that it has not passed, most of them, cost one comparison.
     """
     column = rows.column(c.EVENT_TIME)
     ts: Int64s = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)

@@ -15,8 +15,8 @@ from pyspark import cloudpickle
 from windowpane.core.accumulators import user_classes
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.graph import Graph
-from windowpane.core.lateness import LatenessJudge
 from windowpane.plan.build import Plan
+from windowpane.plan.lateness import lateness_judge
 from windowpane.plan.operators import build_graph
 from windowpane.spark.stages import Stages
 
@@ -50,7 +50,7 @@ def split_stages(
         templates=tuple(map(_pickled, steps)),
         routes=tuple(step.routes() for step in steps),
         arrival_states=tuple(name for operator in folding for name in operator.arrival_states),
-        judge=LatenessJudge.of(graph) if feedback else None,
+        judge=lateness_judge(planned) if feedback else None,
         ordered=window.admits or not folding or any(operator.is_ordered for operator in folding),
     )
     return stages, graph.schemas(rows)[graph.exits[0]]
