@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from windowpane import __version__
-from windowpane.cli import file_commands, plan_commands, run_commands
+from windowpane.cli import ask_commands, file_commands, plan_commands, run_commands
 from windowpane.connectors.tables import UNBOUNDED
 
 app = typer.Typer(
@@ -74,6 +74,13 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     run_commands.status: (
         "windowpane status",
         "windowpane status jobs/pipeline.toml --json",
+    ),
+    ask_commands.why: (
+        "windowpane why --window 12:00",
+        "windowpane why --window 2026-01-31T12:00:00Z --group auction=7",
+        'windowpane why --row \'{"auction": 7, "ts": 1700000000000}\'',
+        "windowpane why jobs/pipeline.toml --late late:42:1 --json",
+        "windowpane why --group '{\"auction\": 7}'",
     ),
     run_commands.drain: ("windowpane drain jobs/pipeline.toml --timeout 600",),
     run_commands.stop: ("windowpane stop jobs/pipeline.toml",),
