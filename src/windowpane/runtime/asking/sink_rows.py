@@ -16,12 +16,10 @@ import pyarrow.parquet
 from windowpane.checkpoint.addresses import local_path
 from windowpane.connectors.file_names import BATCH_FILE
 from windowpane.errors import ConfigError
+from windowpane.formats import sink_format
 from windowpane.runtime.asking.asked import Asked
 from windowpane.runtime.asking.side_files import instant_of
 from windowpane.runtime.location import store_at
-
-FILES = ("json", "csv", "parquet")
-"""Formats of files that are read here."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def results_of_group(asked: Asked, group: Mapping[str, Any], window: tuple[int, 
     found, read = 0, list[str]()
     for sink in asked.config.transforms[asked.name].sinks:
         declared = asked.config.sinks.get(sink)
-        if declared is None or declared.format not in FILES:
+        if declared is None or sink_format(declared.format).takes_back != "files":
             unread[sink] = "given from Python" if declared is None else declared.format
             continue
         missing = [name for name, column in names.items() if column is None]
