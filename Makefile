@@ -33,6 +33,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
 	@scripts/redis-bin >/dev/null || echo "Without Redis: likewise." >&2
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
+	$(PYTHON) -m scripts.java_archive
 	$(PYTHON) -m pytest -m "spark or slow or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile --durations 30
 
 .PHONY: test-cluster

@@ -138,7 +138,7 @@ class Torture:
         return [sys.executable, "-c", _COMMAND, *arguments]
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+        environment = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", **os.environ}
         with (self.folder / "run.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603  # this interpreter, our own text
                 self.command("run", "pipeline.toml", "--evolve", *arguments),

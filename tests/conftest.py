@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scripts.java_archive import java_options
 from scripts.servers import S3, Hdfs, UnavailableError, running
 from tests.command_runs import Runs
 
@@ -27,8 +28,7 @@ if CONNECTOR:
     jars = shlex.quote(",".join(map(str, CONNECTOR)))
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
 
-# Most of these Java processes live for seconds: what Java's second compiler spends on them never pays off.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 
 @pytest.fixture(scope="session")
