@@ -82,6 +82,11 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane why jobs/pipeline.toml --late late:42:1 --json",
         "windowpane why --group '{\"auction\": 7}'",
     ),
+    ask_commands.tune: (
+        "windowpane tune",
+        "windowpane tune --loss 0.01% --picture lags.svg",
+        "windowpane tune jobs/pipeline.toml --sample data/bids --batch-rows 5000 --json",
+    ),
     run_commands.drain: ("windowpane drain jobs/pipeline.toml --timeout 600",),
     run_commands.stop: ("windowpane stop jobs/pipeline.toml",),
     run_commands.reset: (

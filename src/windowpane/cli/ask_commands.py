@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,3 +47,43 @@ def why(
 
         options = WhyOptions(transform, row, stream, late, window, group, checkpoint)
         out.write(answer(pipeline, options, as_json=as_json))
+
+
+def tune(
+    pipeline: PipelineFile = None,
+    *,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option("--sample", metavar="FILE", help="Learn from files or folders, not the ledger. May be repeated."),
+    ] = None,
+    from_ledger: Annotated[
+        bool, typer.Option("--from-ledger", help="Learn from the ledger of the pipeline. The default.")
+    ] = False,
+    loss: Annotated[
+        str, typer.Option("--loss", metavar="SHARE", help="The share of late rows to accept: 0.1%, 0.001.")
+    ] = "0.1%",
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", min=1, help="Only the last N micro-batches of the ledger.")
+    ] = None,
+    batch_rows: Annotated[
+        int, typer.Option("--batch-rows", metavar="N", min=1, help="With --sample: rows of a micro-batch.")
+    ] = 1000,
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="NAME", help="With --sample: its stream, if there are several.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE.svg", help="Draw the share of late rows over the lag.")
+    ] = None,
+    transform: TransformName = None,
+    checkpoint: CheckpointPlace = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show what other lags, lateness, gaps, batch sizes and shards would do. Needs no Spark."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.tune import TuneArguments, answer  # noqa: PLC0415
+
+        given = TuneArguments(
+            tuple(sample or ()), from_ledger, stream, batch_rows, loss, last, picture, transform, checkpoint
+        )
+        out.write(answer(pipeline, given, as_json=as_json))

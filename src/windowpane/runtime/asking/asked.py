@@ -110,17 +110,23 @@ class Asked:
 
 
 def asked_transforms(path: Path | None, transform: str | None, place: str | None = None) -> Iterator[Asked]:
-    """The transforms of a pipeline; StateError if none of them has run."""
+    """The transforms of a pipeline that have run; StateError if none of them has."""
+    found = list(planned_transforms(path, transform, place))
+    if not any(each.checkpoint.plan.exists() for each in found):
+        hint = "windowpane run makes one when it first runs"
+        address = store_of_file(path or find_pipeline(), place).address()
+        raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {address}", hint)
+    return iter([each for each in found if each.checkpoint.plan.exists()])
+
+
+def planned_transforms(path: Path | None, transform: str | None, place: str | None = None) -> Iterator[Asked]:
+    """The transforms of a pipeline, also those that have never run."""
     file = path or find_pipeline()
     config = load_pipeline(file)
     plans = plan_pipeline(config, transform)
     store = store_of_file(file, place)
     running = RunLock(store).held()
-    found = [Asked(config, plan, transform_checkpoint(store, plan.transform), running) for plan in plans]
-    if not any(each.checkpoint.plan.exists() for each in found):
-        hint = "windowpane run makes one when it first runs"
-        raise StateError("NO_CHECKPOINT", f"there is no checkpoint in {store.address()}", hint)
-    return iter([each for each in found if each.checkpoint.plan.exists()])
+    return iter([Asked(config, plan, transform_checkpoint(store, plan.transform), running) for plan in plans])
 
 
 def now_us() -> int:

@@ -13,15 +13,11 @@ import pyarrow as pa
 
 from windowpane.core import columns as c
 from windowpane.core.windows import AlignedSpec, Session
-from windowpane.errors import ConfigError, SqlError, nearest
+from windowpane.errors import ConfigError
 from windowpane.plan.eventtime.steps import TimeStep
 from windowpane.plan.physical import PhysicalEventTime
-from windowpane.plan.pipeline import source_schema
 from windowpane.runtime.asking.asked import Answer, Asked, now_us, shown, span
-from windowpane.sql.query import Column
-from windowpane.testing.decode import arrow_schema, decode
-from windowpane.testing.expressions import Expressions
-from windowpane.testing.inputs import InputEvaluator, Pushed
+from windowpane.runtime.asking.input_rows import InputRows, chosen_stream
 
 _SOURCES = {
     "sql_override": "the SQL (ON …)", "config_field": "event_time_field of the transform",
@@ -33,8 +29,11 @@ _SOURCES = {
 def why_row(asked: Asked, text: str, stream: str | None = None) -> Answer:
     """`text`: the row as JSON, by the columns of its stream."""
     row = _parsed(text)
-    name = _stream(asked, stream)
-    rows, source = _evaluated(asked, row, name)
+    name = chosen_stream(asked, stream)
+    reader = InputRows(asked, name)
+    rows = reader.of_dicts([_with_times(row, reader.schema)])
+    only = asked.plan.stages.input.time_sources
+    source = next(iter(reader.evaluator.time_sources), only[0] if len(only) == 1 else None)
     lines: list[str] = []
     facts: dict[str, Any] = {"stream": name, "rows": []}
     if not rows.num_rows:
@@ -60,60 +59,9 @@ def _parsed(text: str) -> dict[str, Any]:
     return row
 
 
-def _stream(asked: Asked, stream: str | None) -> str:
-    names = list(dict.fromkeys(asked.plan.stages.input.streams))
-    if stream is None and len(names) == 1:
-        return names[0]
-    if stream not in names:
-        what = "reads several streams" if stream is None else f"reads no stream `{stream}`"
-        raise ConfigError(
-            "UNKNOWN_STREAM", f"transform `{asked.name}` {what}", f"--stream is one of: {nearest(stream or '', names)}"
-        )
-    return stream
-
-
-def _columns(asked: Asked, stream: str) -> tuple[Column, ...]:
-    schema = source_schema(asked.config.streams[stream])
-    if schema is None:
-        raise ConfigError(
-            "MISSING_KEY", f"stream `{stream}` declares no schema, so its rows cannot be read without Spark",
-            "declare it: windowpane schema prints one", key=f"streams.{stream}.schema",
-        )  # fmt: skip
-    return schema
-
-
-def input_rows(
-    asked: Asked, rows: Any, stream: str, shard: str = "0", first: int = 0
-) -> tuple[pa.RecordBatch, InputEvaluator]:
-    """Rows of a stream as operators take them, computed by DuckDB. ConfigError if only Spark can."""
-    read = asked.plan.stages.input
-    if read.relation.tables:
-        names = ", ".join(f"`{join.table}`" for join in read.relation.tables)
-        raise ConfigError(
-            "NEEDS_SPARK", f"transform `{asked.name}` joins the static table {names}, which only Spark reads",
-            "ask about a transform without one, or test the query: windowpane test",
-        )  # fmt: skip
-    evaluator = InputEvaluator(read, asked.plan.types, Expressions())
-    clock_us = asked.last.clock_us if asked.last and not asked.running else now_us()
-    pushed = Pushed(stream, f"{stream}/{shard}", decode(rows, _columns(asked, stream)), clock_us, first)
-    try:
-        return evaluator.rows(pushed), evaluator
-    except SqlError as error:
-        if error.code != "UNSUPPORTED_IN_HARNESS":
-            raise
-        hint = "test it on Spark: windowpane test --spark"
-        raise ConfigError("NEEDS_SPARK", f"only Spark can compute the query: {error.message}", hint) from None
-
-
-def _evaluated(asked: Asked, row: Mapping[str, Any], stream: str) -> tuple[pa.RecordBatch, str | None]:
-    rows, evaluator = input_rows(asked, [_with_times(row, _columns(asked, stream))], stream)
-    return rows, next(iter(evaluator.time_sources), asked.plan.stages.input.time_sources[0]
-                      if len(asked.plan.stages.input.time_sources) == 1 else None)  # fmt: skip
-
-
-def _with_times(row: Mapping[str, Any], columns: tuple[Column, ...]) -> dict[str, Any]:
+def _with_times(row: Mapping[str, Any], schema: pa.Schema) -> dict[str, Any]:
     """JSON has no times: texts in columns of times become such. Others are left, and become error rows."""
-    times = {field.name.lower() for field in arrow_schema(columns) if pa.types.is_temporal(field.type)}
+    times = {field.name.lower() for field in schema if pa.types.is_temporal(field.type)}
     found = dict(row)
     for name, value in row.items():
         if name.lower() in times and isinstance(value, str):
