@@ -4,11 +4,14 @@ refused, and what its hint leads to.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.sql.golden import CATALOG
 from windowpane.errors import SqlError
 from windowpane.sql import bind
+from windowpane.testing import Harness
 
 W = "GROUP BY tumblingwindow('ss', 10)"
 MATCHED = "MATCH_RECOGNIZE (PARTITION BY auction ORDER BY ts MEASURES a.price AS p PATTERN (a b+) DEFINE b AS b.ok)"
@@ -19,7 +22,7 @@ CASES = [
      "SELECT auction, count(*) FROM bids GROUP BY auction, tumblingwindow('dd', 365) EMIT ON UPDATE"),
     ("SELECT count(*) FROM bids", "NEEDS_WINDOW", "tumblingwindow", f"SELECT count(*) FROM bids {W}"),
     ("SELECT auction, (SELECT max(name) FROM users WHERE id = bidder) AS m FROM bids", "UNSUPPORTED_SUBQUERY",
-     "join a static table", "SELECT auction, name FROM bids LEFT JOIN users ON id = bidder"),
+     "LEFT JOIN t ON", "SELECT auction, name FROM bids LEFT JOIN users ON id = bidder"),
     ("SELECT * FROM bids PIVOT (sum(price) FOR channel IN ('a', 'b'))", "UNSUPPORTED_PIVOT", "FILTER",
      f"SELECT sum(price) FILTER (WHERE channel = 'a') AS a FROM bids {W}"),
     ("SELECT * FROM bids UNPIVOT (v FOR n IN (price, auction))", "UNSUPPORTED_PIVOT", "stack",
@@ -69,3 +72,29 @@ def test_what_is_refused_names_what_works(sql: str, code: str, hint: str, instea
     assert refused.value.hint is not None
     assert hint in refused.value.hint
     bind(instead, CATALOG)
+
+
+HINTED = [
+    "SELECT b.k FROM a AS b WHERE b.v = (SELECT max(v) FROM a WHERE a.k = b.k)",
+    "SELECT k, (SELECT max(v) FROM b WHERE b.k = a.k) AS most FROM a",
+    "SELECT k FROM a WHERE v >= ALL (SELECT v FROM b WHERE b.k = a.k)",
+    "SELECT a.k, m FROM a CROSS JOIN LATERAL (SELECT v AS m FROM b WHERE b.k = a.k) AS x",
+    "SELECT a.k, b.v FROM a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts",
+]
+_STREAM = {"schema": "k BIGINT, v BIGINT, ts TIMESTAMP", "eventtime": {"column": "ts", "type": "timestamp"}}
+
+
+@pytest.mark.parametrize("sql", HINTED)
+def test_queries_in_hints_run(sql: str) -> None:
+    """A hint's own queries, from SELECT to the next semicolon, over the streams that it names."""
+    given: dict[str, Any] = {
+        "streams": {"a": _STREAM, "b": _STREAM},
+        "tables": {"t": {"schema": "k BIGINT, v BIGINT"}},
+        "options": {"eventtime.enabled": True},
+    }
+    with pytest.raises(SqlError) as refused:
+        Harness(sql, **given)
+    found = [part[part.index("SELECT") :] for part in (refused.value.hint or "").split(";")]
+    assert found
+    for each in found:
+        Harness(each, **given)

@@ -111,14 +111,13 @@ def kept(joined: pa.RecordBatch) -> pa.RecordBatch:
 
 def judge(
     plan: JoinPlan, rows: pa.RecordBatch, left: Int64s, right: Int64s, *, clock_us: int, watermark_us: int | None
-) -> tuple[Bools, Bools, list[Frame]]:
+) -> tuple[Bools | slice, Bools | slice, list[Frame]]:
     """Which pairs of rows at these positions are partners, which of these can be joined, and side rows for the others.
 
     A pair for which a condition cannot be computed is reported as such: its rows have not been alone.
     """
     if not plan.conditions:
-        every = np.ones(len(left), bool)
-        return every, every, []
+        return slice(None), slice(None), []
     pairs = plan.taken(rows, left, right)
     pairs = plan.on(pairs) if plan.on is not None else pairs
     good, bad = plan.are_partners(pairs), failing(pairs)

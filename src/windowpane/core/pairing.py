@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windowpane.core.groups import Groups
-from windowpane.core.windows.ranges import CellIndex, chunks, expand
+from windowpane.core.windows.ranges import chunks, expand
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -41,22 +41,24 @@ class Pairing:
         # Each pair is made from its later row. The rows of the other side that come before it in its cell are a range.
         rows = self.rows[self.comparable[self.rows]]
         cells = Groups(self.cells.ids[rows], self.cells.count)
-        sorted_rows = rows[cells.order]
-        right = self.is_right[sorted_rows]
+        by_cell = rows[cells.order]
+        right = self.is_right[by_cell]
         if right.all() or not right.any():
             return
-        others = np.concatenate([sorted_rows[~right], sorted_rows[right]])
-        rights = len(others) - int(right.sum())
+        others = np.concatenate([by_cell[~right], by_cell[right]])
+        lefts = len(others) - int(right.sum())
         before: Int64s = np.cumsum(right) - right
-        earlier = np.where(right, np.arange(len(right)) - before, rights + before)
-        low, high = np.empty_like(earlier), np.empty_like(earlier)
-        heads = cells.offsets[cells.ids[cells.order]]
-        low[cells.order] = np.where(right, heads - before[heads], rights + before[heads])
-        high[cells.order] = earlier
-        if ts is not None:
-            _narrow(low, high, rights, cells=cells, right=self.is_right[rows], ts=ts[rows], reach_us=interval_us)
-        some = np.flatnonzero(high > low)
-        rows, low, high = rows[some], low[some], high[some]
+        high = np.where(right, np.arange(len(right)) - before, lefts + before)
+        if ts is None:
+            heads = cells.offsets[cells.ids[cells.order]]
+            low = np.where(right, heads - before[heads], lefts + before[heads])
+        else:
+            low, near = _ranges(cells.ids[cells.order], cells.count, right, ts[by_cell], interval_us)
+            high = high if near is None else np.minimum(high, near)
+        spans = np.empty((2, len(rows)), np.int64)
+        spans[:, cells.order] = low, high
+        some = np.flatnonzero(spans[1] > spans[0])
+        rows, (low, high) = rows[some], spans[:, some]
         for begin, end in chunks(high - low, CHUNK_PAIRS):
             owner, positions = expand(low[begin:end], high[begin:end])
             later, other = rows[begin:end][owner], others[positions]
@@ -80,13 +82,34 @@ class Pairing:
         return found & mine
 
 
-def _narrow(
-    low: Int64s, high: Int64s, base: int, *, cells: Groups, right: Bools, ts: Int64s, reach_us: tuple[int, int]
-) -> None:
-    """Leave only rows within the interval in the range of each row. `base`: where the ranges of left rows begin."""
-    low_us, high_us = reach_us
-    for mine, (earliest_us, latest_us), first in ((~right, (low_us, high_us), base), (right, (-high_us, -low_us), 0)):
-        index = CellIndex(Groups(cells.ids[~mine], cells.count), ts[~mine])
-        near = index.ranges(cells.ids[mine], ts[mine] + earliest_us, ts[mine] + latest_us)
-        low[mine] = np.maximum(low[mine], near[0] + first)
-        high[mine] = np.minimum(high[mine], near[1] + first)
+def _ranges(
+    cells: Int64s, count: int, right: Bools, ts: Int64s, interval_us: tuple[int, int]
+) -> tuple[Int64s, Int64s | None]:
+    """For rows by cell and time, the range of rows of the other side that are within the interval.
+
+    Left rows stand before all right ones there. No upper bound if earlier rows are never beyond it.
+    """
+    low_us, high_us = interval_us
+    least = np.where(right, -high_us, low_us)
+    most = np.where(right, -low_us, high_us) if low_us > 0 or high_us < 0 else None
+    instants, *reached = _numbered(ts, [ts + least, *([] if most is None else [ts + most])], cells, count)
+    low, lefts = np.empty_like(ts), int((~right).sum())
+    high = None if most is None else np.empty_like(ts)
+    for mine, first in ((~right, lefts), (right, 0)):
+        theirs = instants[~mine]
+        low[mine] = first + np.searchsorted(theirs, reached[0][mine])
+        if high is not None:
+            high[mine] = first + np.searchsorted(theirs, reached[1][mine], "right")
+    return low, high
+
+
+def _numbered(ts: Int64s, others: list[Int64s], cells: Int64s, count: int) -> list[Int64s]:
+    """One number for a cell and an instant, in the order of both: for `ts` and for other instants of the same cells."""
+    every = [ts, *others]
+    first = min(int(each.min()) for each in every)
+    width = max(int(each.max()) for each in every) - first + 1
+    if count * width < 1 << 63:
+        return [cells * width + (each - first) for each in every]
+    _, ranks = np.unique(np.concatenate(every), return_inverse=True)
+    base = cells * (int(ranks.max()) + 1)
+    return [base + each for each in np.split(ranks, len(every))]

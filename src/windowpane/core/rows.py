@@ -43,7 +43,22 @@ def in_time_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     ts, arrival = int64s(batch, c.EVENT_TIME), int64s(batch, c.ARRIVAL)
     if ((ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (arrival[1:] >= arrival[:-1]))).all():
         return batch
-    return take(batch, np.lexsort((arrival, ts)))
+    return take(batch, time_order(ts, arrival))
+
+
+def time_order(ts: Int64s, arrival: Int64s) -> Int64s:
+    """Positions of rows by (ts, arrival), and by position where both are equal."""
+    if not len(ts):
+        return np.zeros(0, np.int64)
+    (first_us, last_us), (low, high) = ((int(each.min()), int(each.max())) for each in (ts, arrival))
+    width = high - low + 1
+    if (last_us - first_us + 1) * width < 1 << 63:
+        # Both in one number are sorted in half the time of two, if no number occurs twice.
+        numbers = (ts - first_us) * width + (arrival - low)
+        order = np.argsort(numbers)
+        if (np.diff(numbers[order]) > 0).all():
+            return order
+    return np.lexsort((arrival, ts))
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:

@@ -21,7 +21,7 @@ from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.pairing import Pairing
 from windowpane.core.panes import Panes, pane_width_us
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, plain, select
+from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, plain, select, time_order
 from windowpane.core.run_content import Content
 from windowpane.core.runs import PIECE_ROWS
 from windowpane.core.state import Header, StateEntries
@@ -197,7 +197,7 @@ class IntervalJoin(Operator):
     def _pairing(self, rows: pa.RecordBatch, lefts: int) -> Pairing:
         """The first rows are those of the left side."""
         cells, _ = group_rows([rows.column(name) for name in self._join.key_names], rows.num_rows)
-        order = np.lexsort((int64s(rows, c.ARRIVAL), int64s(rows, c.EVENT_TIME)))
+        order = time_order(int64s(rows, c.EVENT_TIME), int64s(rows, c.ARRIVAL))
         return Pairing(cells, np.arange(rows.num_rows) >= lefts, self._join.comparable(rows), order)
 
     def _give(self, rows: pa.RecordBatch, left: Int64s, right: Int64s) -> Iterator[Frame]:

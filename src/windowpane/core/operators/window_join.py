@@ -22,7 +22,7 @@ from windowpane.core.operators.closing import as_judged_now
 from windowpane.core.pairing import Pairing, Pairs
 from windowpane.core.panes import Panes
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import flags, int64s, joined, plain, select
+from windowpane.core.rows import flags, int64s, joined, plain, select, time_order
 from windowpane.core.run_content import Content
 from windowpane.core.runs import PIECE_ROWS
 from windowpane.core.state import Header, StateEntries
@@ -129,21 +129,20 @@ class WindowJoin(AlignedIntake):
         join, both = self._join, self._pairing(rows, at, windows)
         is_right = both.is_right
         gathered: list[Pairs] = []
-        if join.kind in ("semi", "anti") and not join.conditions:
-            found = both.have_partners()
-        else:
-            found = np.zeros(len(at), bool)
-            for left, right in both.partners():
-                matched, good, frames = joining.judge(
-                    join, rows, at[left], at[right], clock_us=self.clock_us, watermark_us=self.watermark_us
-                )
-                yield from frames
+        gives_pairs = join.kind not in ("semi", "anti")
+        found = np.zeros(len(at), bool) if join.conditions else both.have_partners()
+        for left, right in both.partners() if gives_pairs or join.conditions else ():
+            matched, good, frames = joining.judge(
+                join, rows, at[left], at[right], clock_us=self.clock_us, watermark_us=self.watermark_us
+            )
+            yield from frames
+            if join.conditions:
                 found[left[matched]] = found[right[matched]] = True
-                if join.kind not in ("semi", "anti"):
-                    gathered.append((left[good], right[good]))
-                if sum(len(each[0]) for each in gathered) >= pairing.CHUNK_PAIRS:
-                    yield from self._give(rows, at, windows, _together(gathered))
-                    gathered = []
+            if gives_pairs:
+                gathered.append((left[good], right[good]))
+            if sum(len(each[0]) for each in gathered) >= pairing.CHUNK_PAIRS:
+                yield from self._give(rows, at, windows, _together(gathered))
+                gathered = []
         alone = ~found & np.where(is_right, join.preserved[1], join.preserved[0] or join.kind == "anti")
         single = found & ~is_right if join.kind == "semi" else alone
         pairs = _together(gathered)
@@ -155,10 +154,12 @@ class WindowJoin(AlignedIntake):
         """The places by window, then by time and arrival, if the order of joined rows matters."""
         join, order = self._join, np.arange(len(at))
         if join.in_order:
-            order = np.lexsort((int64s(rows, c.ARRIVAL)[at], int64s(rows, c.EVENT_TIME)[at]))
+            rank = np.empty(rows.num_rows, np.int64)
+            rank[time_order(int64s(rows, c.EVENT_TIME), int64s(rows, c.ARRIVAL))] = np.arange(rows.num_rows)
+            places = rank[at]
             if self.plan.spec.overlapping():
-                _, numbers = np.unique(windows, return_inverse=True)
-                order = order[np.argsort(numbers[order], kind="stable")]
+                places += np.unique(windows, return_inverse=True)[1] * rows.num_rows
+            order = np.argsort(places)
         keys = [rows.column(name).take(pa.array(at)) for name in join.key_names]
         cells, _ = group_rows([pa.array(windows), *keys], len(at))
         return Pairing(cells, flags(rows, c.RIGHT)[at], join.comparable(rows)[at], order)

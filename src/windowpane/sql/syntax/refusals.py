@@ -65,6 +65,23 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str, str]] = {
 """The error for an argument that the grammar does not have: code, message, hint."""
 
 
+_OF_WINDOW = (
+    "compare a row with the others of its window by a window function: SELECT k, v FROM a WINDOW TUMBLING (SIZE 10 "
+    "SECONDS) QUALIFY v = max(v) OVER (PARTITION BY k)"
+)
+_OF_ANOTHER = (
+    "join a static table: SELECT a.k, t.v FROM a LEFT JOIN t ON t.k = a.k; or the results of another stream's windows: "
+    "SELECT a.k, a.v, s.most FROM a JOIN (SELECT k, max(v) AS most FROM b GROUP BY k WINDOW TUMBLING (SIZE 10 SECONDS)) "
+    "AS s ON s.k = a.k WINDOW TUMBLING (SIZE 10 SECONDS)"
+)
+_LATEST = (
+    "join the rows of some time before each row, and take the latest of them: SELECT k, ts, max_by(v, at) AS v FROM "
+    "(SELECT a.k, a.ts, b.v, b.ts AS at FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 10 SECONDS AND "
+    "a.ts) AS j GROUP BY k, ts, tumblingwindow('ss', 10)"
+)
+"""Hints with queries over streams a and b and a static table t."""
+
+
 def refuse_select_parts(source: SourceText, tree: exp.Expr | None) -> exp.Select:
     """The tree as a SELECT all of whose parts can run."""
     if isinstance(tree, exp.SetOperation):
@@ -150,7 +167,8 @@ def _refuse_join(source: SourceText, found: Unread) -> SqlError:
     word = f"{found.value} JOIN" if found.argument == "method" else f"{found.argument.strip('_').upper()} in a join"
     if found.argument == "this":
         word = f"`{source.quote(found.place)}` in a join"
-    return source.error("UNSUPPORTED_JOIN", f"{word} is not supported", "write JOIN … ON …", at=found.node)
+    hint = _LATEST if found.value == "ASOF" else "write JOIN … ON …"
+    return source.error("UNSUPPORTED_JOIN", f"{word} is not supported", hint, at=found.node)
 
 
 def _place(source: SourceText, found: Unread, message: str) -> Place:
@@ -198,10 +216,23 @@ def _unknown_type(source: SourceText, cast: exp.Cast) -> SqlError:
     return source.error("UNKNOWN_TYPE", f"`{shown}` is not a type to cast to", hint, at=cast)
 
 
+def _reads_same(subquery: exp.Expr) -> bool:
+    """Whether a subquery reads only what the query around it reads."""
+    inside = {table.name.lower() for table in subquery.find_all(exp.Table)}
+    around = {table.name.lower() for table in subquery.root().find_all(exp.Table) if not _is_within(table, subquery)}
+    return bool(inside) and inside <= around
+
+
+def _is_within(node: exp.Expr, whole: exp.Expr) -> bool:
+    while node is not whole and node.parent is not None:
+        node = node.parent
+    return node is whole
+
+
 def _refuse_node(source: SourceText, part: exp.Expr, whole: exp.Expr) -> SqlError:
     at = part if source.span(part) else whole
     if isinstance(part, (exp.Subquery, exp.Select, exp.Exists)):
-        hint = "join a static table, or write the subquery in FROM"
+        hint = _OF_WINDOW if _reads_same(part) else _OF_ANOTHER
         return source.error("UNSUPPORTED_SUBQUERY", "a subquery is not allowed here", hint, at=at)
     if isinstance(part, (exp.Placeholder, exp.Parameter)):
         return source.error("UNSUPPORTED_SYNTAX", "parameters are not supported", "write the value itself", at=at)
