@@ -11,15 +11,18 @@ from windowpane.core.pairing import Pairing
 INTERVALS = (None, (-3, 3), (0, 5), (-5, 0), (2, 4), (-4, -2), (0, 0))
 
 
+@pytest.mark.parametrize("far", [0, 1 << 60])
 @pytest.mark.parametrize("interval", INTERVALS)
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_are_in_order_and_rows_without_a_partner_stand_between_them(
-    monkeypatch: pytest.MonkeyPatch, interval: tuple[int, int] | None, seed: int
+    monkeypatch: pytest.MonkeyPatch, interval: tuple[int, int] | None, seed: int, far: int
 ) -> None:
+    """`far`: some rows are so far from the others in time that no number holds both a key and a time."""
     monkeypatch.setattr("windowpane.core.pairing.CHUNK_PAIRS", 7)
     rng = np.random.default_rng(seed)
     count, cells = (0, 1, 30, 60)[seed], (1, 1, 1, 6)[seed]
     ts, ids = rng.integers(-10, 10, count), rng.integers(0, cells, count)
+    ts += rng.integers(-1, 2, count) * far
     is_right, comparable = rng.random(count) < 0.5, rng.random(count) < 0.9
     order = np.lexsort((np.arange(count), ts))
     pairing = Pairing(Groups(ids, cells), is_right, comparable, order)

@@ -42,6 +42,12 @@ QUERIES = {
     "overlapping": f"SELECT v, w, x FROM (SELECT a.k, v, w, window_start, window_end FROM a JOIN b ON a.k = b.k{HOPS}) "
     f"AS p JOIN (SELECT k, x, window_start, window_end FROM d{HOPS}) AS q ON p.k = q.k AND "
     "p.window_start = q.window_start AND p.window_end = q.window_end",
+    "hops": f"SELECT v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k{HOPS}",
+    "hops left": f"SELECT v, w, x FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN d ON d.k = a.k AND x > v{HOPS}",
+    "hops counted": f"SELECT a.k, count(*) AS n, sum(x) AS x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k "
+    f"GROUP BY a.k{HOPS}",
+    "cumulated": "SELECT v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k WINDOW CUMULATE (STEP 5 MILLISECONDS, "
+    f"SIZE 10 MILLISECONDS){LATE}",
     "four": f"SELECT a.v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k JOIN a AS e ON e.ts = a.ts AND e.k = a.k"
     f"{WINDOW}{LATE}",
     "the first": "SELECT k, sum(m) AS m, count(*) AS n FROM (SELECT k, max(v) AS m FROM a GROUP BY k, "
@@ -113,6 +119,31 @@ def _starts(row: Row) -> set[int]:
 def _overlapping(a: list[Row], b: list[Row], d: list[Row]) -> Results:
     triples = [(x, y, z) for x in a for y in b for z in d if same(x, y) and same(x, z)]
     return [(x[2], y[2], z[2]) for x, y, z in triples for _ in _starts(x) & _starts(y) & _starts(z)]
+
+
+def _hops_left(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    found: Results = []
+    for start in {start for row in a for start in _starts(row)}:
+        lefts, middles, rights = ([row for row in rows if start in _starts(row)] for rows in (a, b, d))
+        joined = pairs(lefts, middles, same, outer=True)
+        last = pairs(joined, rights, lambda pair, row: same(pair[0], row) and above(row, pair[0]), outer=True)
+        found += values(last)
+    return found
+
+
+def _hops_counted(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    groups: dict[tuple[str | None, int], list[int | None]] = {}
+    for x, y, z in ((x, y, z) for x in a for y in b for z in d if same(x, y) and same(x, z)):
+        for start in _starts(x) & _starts(y) & _starts(z):
+            groups.setdefault((x[1], start), []).append(z[2])
+    known = {group: [each for each in found if each is not None] for group, found in groups.items()}
+    return [(group[0], len(found), sum(known[group]) if known[group] else None) for group, found in groups.items()]
+
+
+def _cumulated(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    triples = [(x, y, z) for x in a for y in b for z in d if within(x, y) and within(x, z)]
+    return [(x[2], y[2], z[2]) for x, y, z in triples for end in (5, 10)
+            if all(row[0] % 10 < end for row in (x, y, z))]  # fmt: skip
 
 
 def _other_keys(a: list[Row], b: list[Row], d: list[Row]) -> Results:
@@ -204,6 +235,10 @@ _BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
     "four": _four,
     "two tables": _two_tables,
     "overlapping": _overlapping,
+    "hops": _overlapping,
+    "hops left": _hops_left,
+    "hops counted": _hops_counted,
+    "cumulated": _cumulated,
     "other keys": _other_keys,
     "interval": lambda a, b, d: values(_in_time(a, b, d)),
     "by the first": _by_the_first,

@@ -49,6 +49,9 @@ class JoinPlan:
     """Evaluates other columns over both sides, `keep` if it is one of them."""
     aliases: tuple[tuple[str, str], ...] = ()
     """More names of columns that `after` computes."""
+    once: tuple[bool, bool] = (False, False)
+    """Whether rows of the left and the right side belong to one window only: they are results of it, and their time is
+    its last instant."""
     in_order: bool = True
     """The order of joined rows matters."""
 

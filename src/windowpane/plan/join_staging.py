@@ -42,6 +42,7 @@ def join_plan(
         on=compiling.projection([each for each in fields.computed if each.role == "on"], None),
         keep=fields.where,
         after=compiling.projection([each for each in fields.computed if each.role != "on"], fields.where),
+        once=join.once,
         aliases=tuple((name, column) for name, column in aliases.items() if column in computed),
     )
 

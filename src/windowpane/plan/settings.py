@@ -18,8 +18,10 @@ def check_max_groups(context: PlanContext) -> None:
     bound = context.bound
     if context.transform.limits.max_groups is None:
         return
+    hint = "remove it, or group by columns in a tumbling or hopping window"
     if context.is_chained or context.joins_results:
         reason = "the query has several windows"
+        hint = "remove it; to give the largest groups of each window only, write ORDER BY n DESC LIMIT 1000"
     elif bound.kind != "aggregate" or not bound.keys:
         reason = "the query has no groups"
     elif bound.window and not bound.window.spec.shared_bounds:
@@ -27,8 +29,8 @@ def check_max_groups(context: PlanContext) -> None:
     else:
         return
     raise context.error(
-        "MAX_GROUPS_NOT_APPLICABLE", f"`max_groups` is not supported here: {reason}",
-        "remove it, or group by columns in a tumbling or hopping window", key=context.own_key("limits.max_groups"),
+        "MAX_GROUPS_NOT_APPLICABLE", f"`max_groups` is not supported here: {reason}", hint,
+        key=context.own_key("limits.max_groups"),
     )  # fmt: skip
 
 

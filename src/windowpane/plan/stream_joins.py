@@ -138,13 +138,15 @@ def _check_settings(context: PlanContext) -> None:
     if context.transform.limits.max_groups is not None:
         raise context.error(
             "UNSUPPORTED_JOIN", "`limits.max_groups` is not supported in a query that joins streams",
-            "remove it, or limit the groups by WHERE or HAVING",
+            "remove it; to give the largest groups of each window only: … GROUP BY a.k WINDOW TUMBLING (SIZE 10 "
+            "SECONDS) ORDER BY count(*) DESC LIMIT 1000",
             key=context.own_key("limits.max_groups"),
         )  # fmt: skip
     if context.transform.dedupe is not None and context.joins_results:
         raise context.error(
             "UNSUPPORTED_JOIN", "`dedupe` is not supported where streams are joined several times, or with results",
-            "remove it, or take out duplicates in a query of their own",
+            "remove it, and take out duplicates within the window of the join: FROM (SELECT DISTINCT id, k, v FROM a "
+            "WINDOW TUMBLING (SIZE 10 SECONDS)) AS a JOIN b ON … WINDOW TUMBLING (SIZE 10 SECONDS)",
             key=context.own_key("dedupe"),
         )  # fmt: skip
 

@@ -128,6 +128,9 @@ class StreamJoin:
     """The join clause in canonical Spark SQL."""
     interval_us: tuple[int, int] | None = None
     """Of a join without a window: right time less left time is in this range. The planner takes it from ON."""
+    once: tuple[bool, bool] = (False, False)
+    """Sides whose rows were joined within the same window before. They belong to that window alone, even if others
+    overlap it."""
     span: Span | None = field(default=None, compare=False)
 
 

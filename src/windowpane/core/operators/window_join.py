@@ -112,17 +112,29 @@ class WindowJoin(AlignedIntake):
 
     def _join_part(self, rows: pa.RecordBatch, keys: Int64s) -> Iterator[Frame]:
         """Join rows within each of these windows. Of a window's rows, `rows` has all those of some keys."""
-        ts = int64s(rows, c.EVENT_TIME)
-        at, windows = self._windows.open_for(ts)
+        at, windows, last = self._placed(rows)
         due = np.isin(windows, keys)
         at, windows = at[due], windows[due]
         used = np.zeros(rows.num_rows, bool)
         if len(at):
             yield from self._join_windows(rows, at, windows, used)
-        final = np.isin(self._windows.last_key(ts), keys)
+        final = np.isin(last, keys)
         if self.plan.spec.overlapping():
             self._recall(rows, used, final)
-        yield from self._settle(select(rows, final), used[final])
+        yield from self._settle(select(rows, final), used[final], last[final])
+
+    def _placed(self, rows: pa.RecordBatch) -> tuple[Int64s, Int64s, Int64s]:
+        """Each place of a row in a window: the row, and the window. Then the last window of each row."""
+        ts = int64s(rows, c.EVENT_TIME)
+        at, windows = self._windows.open_for(ts)
+        last = self._windows.last_key(ts)
+        if any(self._join.once):
+            once = np.where(flags(rows, c.RIGHT), self._join.once[1], self._join.once[0])
+            own = self._windows.bounds(windows)[1] == ts[at] + 1
+            last[at[once[at] & own]] = windows[once[at] & own]
+            kept = ~once[at] | own
+            at, windows = at[kept], windows[kept]
+        return at, windows, last
 
     def _join_windows(self, rows: pa.RecordBatch, at: Int64s, windows: Int64s, used: Bools) -> Iterator[Frame]:
         """`at`, `windows`: each place of a row in a window. Marks the rows that are used."""
@@ -191,20 +203,20 @@ class WindowJoin(AlignedIntake):
             self._used.note(panes[fresh], select(rows, fresh))
         used |= before
 
-    def _settle(self, rows: pa.RecordBatch, used: Bools) -> Iterator[Frame]:
+    def _settle(self, rows: pa.RecordBatch, used: Bools, last: Int64s) -> Iterator[Frame]:
         """The account of rows whose last window is closed."""
         self._held -= rows.num_rows
         self.counts.aggregated += int(used.sum())
         if used.all():
             return
-        rows = select(rows, ~used)
+        rows, last = select(rows, ~used), last[~used]
         if self._join.kind == "anti":
             is_right = flags(rows, c.RIGHT)
             self.counts.filtered += int((~is_right).sum())
-            rows = select(rows, is_right)
+            rows, last = select(rows, is_right), last[is_right]
         if rows.num_rows:
             self.counts.unmatched += rows.num_rows
-            start, end = self._windows.bounds(self._windows.last_key(int64s(rows, c.EVENT_TIME)))
+            start, end = self._windows.bounds(last)
             batch = side.side_batch(
                 "unmatched", side.NO_PARTNER, rows, clock_us=self.clock_us, watermark_us=self.watermark_us,
                 keys=self._join.keys, window_start=start, window_end=end,
@@ -247,7 +259,12 @@ class WindowJoin(AlignedIntake):
         return (self._rows, self._used)
 
     def on_taken_over(self) -> None:
-        self._held = self._rows.measure()[0]
+        self._held = 0
+        for part in self._rows.parts(self._rows.starts()):
+            last = self._placed(part)[2]
+            self._held += len(last)
+            if self._closed_us is not None:
+                self._held -= int(self.plan.closed_for(last, self._closed_us).sum())
 
 
 class FoldJoined(Operator):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from windowpane.core.windows.aligned import AlignedSpec
 from windowpane.sql.binding.canonical import Shown, canonical_text, plan_id
 from windowpane.sql.binding.expressions import RowExpressions
@@ -20,19 +18,13 @@ if TYPE_CHECKING:
     from windowpane.sql.binding.relation import BoundRelation
 
 
-def joined_as_results(stmt: SelectStmt, join: exp.Join, bound: BoundRelation) -> BoundRelation:
-    """What `join` joins, if that is no join of streams; else the results of that one, under the same names.
+def joined_as_results(stmt: SelectStmt, bound: BoundRelation) -> BoundRelation:
+    """The side of a join, if that is no join of streams; else the results of that one, under the same names.
 
     In `FROM a JOIN b ON … JOIN c ON … WINDOW w`, rows of a and b are joined within w, and then with those of c.
     """
     if bound.relation.stream_join is None:
         return bound
-    spec = stmt.window.spec if stmt.window else None
-    if isinstance(spec, AlignedSpec) and spec.overlapping():
-        message = f"three streams cannot be joined within {spec.kind} windows: their windows overlap"
-        hint = "use TUMBLING; or join two of them in a subquery, and that with the rows of a window of the third one: "
-        hint += "ON p.k = q.k AND p.window_start = q.window_start AND p.window_end = q.window_end"
-        raise stmt.source.error("UNSUPPORTED_JOIN", message, hint, at=join)
     query, sources = _query(stmt, bound)
     columns = tuple(Column(output.name, output.expr.type or "") for output in query.outputs)
     scope = Scope(stmt.source, sources)
@@ -44,6 +36,12 @@ def joined_as_results(stmt: SelectStmt, join: exp.Join, bound: BoundRelation) ->
         leaves=sources,
         where=(),
     )
+
+
+def windows_overlap(stmt: SelectStmt) -> bool:
+    """Whether a row is in several windows of a query."""
+    spec = stmt.window.spec if stmt.window else None
+    return isinstance(spec, AlignedSpec) and spec.overlapping()
 
 
 def _query(stmt: SelectStmt, bound: BoundRelation) -> tuple[BoundQuery, tuple[Source, ...]]:

@@ -12,7 +12,7 @@ from windowpane.sql.binding.comma_joins import with_comma_joins
 from windowpane.sql.binding.expressions import RowExpressions, refuse_modifiers
 from windowpane.sql.binding.generators import GeneratorBinder
 from windowpane.sql.binding.grouping_sets import SET
-from windowpane.sql.binding.joined_results import joined_as_results
+from windowpane.sql.binding.joined_results import joined_as_results, windows_overlap
 from windowpane.sql.binding.projections import ProjectionBinder
 from windowpane.sql.binding.result_joins import HINT as JOIN_HINT
 from windowpane.sql.binding.result_joins import join_with_groups
@@ -220,8 +220,10 @@ class RelationBinder:
         other = self._other_stream(stmt, join)
         if other is not None:
             other = self._with_tables(stmt, other, tables)
-            sides = [joined_as_results(stmt, join, each) for each in (base, other)]
-            return bind_stream_join(source, join, sides[0], sides[1])
+            sides = [joined_as_results(stmt, each) for each in (base, other)]
+            overlap = windows_overlap(stmt)
+            once = (overlap and sides[0] is not base, overlap and sides[1] is not other)
+            return bind_stream_join(source, join, sides[0], sides[1], once=once)
         taken = [known.alias for known in (*scope.sources, *base.leaves)]
         query = stmt.queries.get(join.this.name.lower())
         if query is not None and join.args.get("using"):

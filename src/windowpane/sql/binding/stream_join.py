@@ -107,9 +107,11 @@ class _Side:
         return name if bare else f"{name} AS {quoted(self.alias)}"
 
 
-def bind_stream_join(source: SourceText, join: exp.Join, left: BoundRelation, right: BoundRelation) -> BoundRelation:
-    """The relation of both streams."""
-    return _Binder(source, join, _side(source, left, join), _side(source, right, join)).bind(left, right)
+def bind_stream_join(
+    source: SourceText, join: exp.Join, left: BoundRelation, right: BoundRelation, *, once: tuple[bool, bool]
+) -> BoundRelation:
+    """The relation of both streams. `once`: as of `StreamJoin`."""
+    return _Binder(source, join, _side(source, left, join), _side(source, right, join), once).bind(left, right)
 
 
 def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
@@ -148,6 +150,7 @@ class _Binder:
     join: exp.Join
     left: _Side
     right: _Side
+    once: tuple[bool, bool]
 
     def bind(self, left: BoundRelation, right: BoundRelation) -> BoundRelation:
         taken_by = {each.alias.lower() for each in self.left.sources}
@@ -173,6 +176,7 @@ class _Binder:
             left=tuple(name for name in own_left if name.lower() not in shared),
             right=tuple(own_right),
             text=self._text(kind, using, equalities, conditions),
+            once=self.once,
             span=self.source.span(self.join),
         )
         branches = self._branches(stream_join, keys, both, owns)
@@ -285,7 +289,9 @@ class _Binder:
         pairs = [f"{left.text} = {right.text}" for left, right in equalities[len(using) :]]
         on = " AND ".join([*pairs, *(f"({each.text})" for each in others)])
         shared = f" USING ({', '.join(map(quoted, using))})" if using else ""
-        return f"{self.left.text()} {_WORDS[kind]} {self.right.text()}{shared}{f' ON {on}' if on else ''}"
+        # A subquery with the same window means something else: its results are in each window that overlaps it.
+        within = " /* within one window */" if any(self.once) else ""
+        return f"{self.left.text()} {_WORDS[kind]} {self.right.text()}{shared}{f' ON {on}' if on else ''}{within}"
 
     def _error(self, code: str, message: str, hint: str, at: Place = None) -> SqlError:
         return self.source.error(code, message, hint, at=at or self.join)

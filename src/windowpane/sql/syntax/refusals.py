@@ -71,8 +71,8 @@ _OF_WINDOW = (
 )
 _OF_ANOTHER = (
     "join a static table: SELECT a.k, t.v FROM a LEFT JOIN t ON t.k = a.k; or the results of another stream's windows: "
-    "SELECT a.k, a.v, s.most FROM a JOIN (SELECT k, max(v) AS most FROM b GROUP BY k WINDOW TUMBLING (SIZE 10 SECONDS)) "
-    "AS s ON s.k = a.k WINDOW TUMBLING (SIZE 10 SECONDS)"
+    "SELECT a.k, a.v, s.most FROM a JOIN (SELECT k, max(v) AS most FROM b GROUP BY k WINDOW TUMBLING (SIZE 10 "
+    "SECONDS)) AS s ON s.k = a.k WINDOW TUMBLING (SIZE 10 SECONDS)"
 )
 _LATEST = (
     "join the rows of some time before each row, and take the latest of them: SELECT k, ts, max_by(v, at) AS v FROM "
