@@ -59,6 +59,12 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "    --sql \"SELECT auction, count(*) FROM bids GROUP BY window(ts, '10 seconds'), auction\"",
         'windowpane explain --stream "bids=ts BIGINT" --eventtime bids=ts:unixtimestamp_ms --sql - < query.sql',
     ),
+    plan_commands.preview: (
+        "windowpane preview",
+        "windowpane preview jobs/pipeline.toml --transform hot --rows 10000",
+        "windowpane preview --watch",
+        "windowpane preview --json | jq '.transforms[0].results'",
+    ),
     run_commands.run: (
         "windowpane run",
         "windowpane run jobs/pipeline.toml --drain",
@@ -118,7 +124,12 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane inspect --ledger 20",
         "windowpane inspect state/hot --json",
     ),
-    file_commands.init: ("windowpane init hot && cd hot && windowpane check",),
+    file_commands.init: (
+        "windowpane init hot && cd hot && windowpane check",
+        "windowpane init --from data/orders && windowpane preview",
+        "windowpane init orders --from kafka://localhost:9092/orders",
+        "windowpane init --from 's3a://lake/events/dt=*/*.parquet' --rows 10000",
+    ),
     file_commands.schema: (
         "windowpane schema data/bids",
         "windowpane schema > windowpane.schema.json",
@@ -132,6 +143,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane test hot_items.slt --mode all",
         "windowpane test hot_items.slt --spark",
         "windowpane test hot_items.slt --complete && git diff hot_items.slt",
+        "windowpane test tests/hot.slt --record pipeline.toml --transform hot --rows 50",
     ),
     file_commands.bundle: (
         "windowpane bundle",

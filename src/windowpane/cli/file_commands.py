@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +12,40 @@ from windowpane.cli.options import AsJson, Debug
 from windowpane.cli.report import reporting
 
 
+def _refuse_together(options: Mapping[str, object], why: str) -> None:
+    """ConfigError for the first of the options that is given."""
+    from windowpane.errors import ConfigError  # noqa: PLC0415
+
+    given = next((name for name, value in options.items() if value), None)
+    if given is not None:
+        raise ConfigError("BAD_OPTION", f"{given} {why}", f"leave {given} out")
+
+
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write it; created if it does not exist.")] = Path(),
     *,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SOURCE", help="kafka://host:port/topic, or a file, folder, glob or s3a://…"),
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", metavar="N", min=1, help="With --from: how many rows to sample (1000).")
+    ] = None,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Write a commented, working pipeline.toml with sample data. Existing files are never overwritten."""
-    with reporting(as_json=False, debug=debug) as out:
-        from windowpane.config import write_example  # noqa: PLC0415
+    """Write a commented, working pipeline.toml with sample data. Existing files are never overwritten.
 
-        written = [str(path) for path in write_example(folder)]
-        steps = [f"next: windowpane check {written[0]}", f"then: windowpane run {written[0]} --drain"]
-        out.write("\n".join([*(f"wrote {path}" for path in written), *steps]))
+    With --from: a pipeline for this source. Its schema, event time and lag come from a sample, without Spark.
+    """
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.init import init_example, init_from  # noqa: PLC0415
+
+        if source is None:
+            _refuse_together({"--rows": rows}, "has a meaning with --from only")
+            out.write(init_example(folder, as_json=as_json))
+        else:
+            out.write(init_from(source, folder, rows or 1000, as_json=as_json))
 
 
 def schema(
@@ -71,13 +94,37 @@ def run_golden_files(
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on a local Spark, for expressions that only Spark evaluates.")
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="PIPELINE.TOML", help="Write a new file with rows of the pipeline's streams."),
+    ] = None,
+    transform: Annotated[
+        str | None, typer.Option("--transform", metavar="NAME", help="With --record: the transform to test.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", metavar="N", min=1, help="With --record: rows of each stream (20).")
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Run queries on rows from golden files, without Spark unless --spark is given, and compare with the files."""
     with reporting(as_json=as_json, debug=debug) as out:
-        from windowpane.cli.goldens import complete_goldens, run_goldens, run_goldens_on_spark  # noqa: PLC0415
+        from windowpane.cli.goldens import (  # noqa: PLC0415
+            complete_goldens,
+            record_golden,
+            run_goldens,
+            run_goldens_on_spark,
+        )
 
+        _refuse_together(
+            {"--transform": transform, "--rows": rows} if record is None else {},
+            "has a meaning with --record only",
+        )
+        if record is not None:
+            others = {"--complete": complete, "--spark": spark, "--mode": mode != "as-written"}
+            _refuse_together(others, "and --record exclude each other")
+            out.write(record_golden(files, record, transform, rows or 20, as_json=as_json))
+            return
         if spark:
             report, code = run_goldens_on_spark(files, mode, complete=complete, as_json=as_json)
             out.write(report)

@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from windowpane.config import load_pipeline
 from windowpane.errors import ConfigError, nearest
+from windowpane.preview.recording import record
 from windowpane.testing import golden
 from windowpane.testing.golden import MODES, Mode, Verdict
 from windowpane.testing.golden.comparison import Difference
@@ -47,6 +49,17 @@ def complete_goldens(paths: Sequence[Path], *, as_json: bool) -> str:
     if as_json:
         return json.dumps({"rewritten": changed}, indent=2, ensure_ascii=False)
     return "\n".join([*(f"rewrote {file}" for file in changed), f"{_number(len(changed), 'file')} rewritten"])
+
+
+def record_golden(paths: Sequence[Path], pipeline: Path, transform: str | None, rows: int, *, as_json: bool) -> str:
+    """Write a golden file with rows of a pipeline's streams; what was written."""
+    if len(paths) != 1 or paths[0].suffix != golden.SUFFIX:
+        message = "--record writes one file, whose name ends in .slt"
+        raise ConfigError("BAD_OPTION", message, "write: windowpane test hot.slt --record pipeline.toml")
+    count = record(load_pipeline(pipeline), transform, rows, paths[0])
+    if as_json:
+        return json.dumps({"written": str(paths[0]), "rows": count}, indent=2, ensure_ascii=False)
+    return "\n".join([f"wrote {paths[0]} with {_number(count, 'row')}", f"next: review it, windowpane test {paths[0]}"])
 
 
 def _modes(mode: str) -> tuple[Mode, ...]:

@@ -1,4 +1,4 @@
-"""Commands that plan a pipeline without starting it. Each imports what it needs when it runs."""
+"""Commands that plan a pipeline or try it on a sample. None starts it, and each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -66,3 +66,29 @@ def explain(
             out.write(explain.explain_query(query, pipeline, transform, chosen, as_json=as_json))
         else:
             out.write(explain.explain_pipeline(pipeline, transform, chosen, as_json=as_json))
+
+
+def preview(
+    pipeline: PipelineFile = None,
+    *,
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", min=1, help="How many rows of each stream to read.")
+    ] = 1000,
+    transform: TransformName = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run again whenever the file, or a SQL file that it names, changes.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run the queries over a sample of their real streams, in seconds and without Spark. Nothing is written.
+
+    Shows the results, those of windows that the sample leaves open, and where every row went.
+    """
+    with reporting(as_json=as_json, debug=debug, as_lines=watch) as out:
+        from windowpane.cli.preview import preview_pipeline, watch_pipeline  # noqa: PLC0415
+
+        if watch:
+            watch_pipeline(pipeline, transform, rows, out, as_json=as_json)
+        else:
+            out.write(preview_pipeline(pipeline, transform, rows, as_json=as_json))

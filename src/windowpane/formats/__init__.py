@@ -7,11 +7,20 @@ is named as `module:attribute` and imported when it is needed.
 from windowpane.formats.codecs import CODECS, CodecFormat
 from windowpane.formats.registry import Registry, Target, load
 from windowpane.formats.sinks import SINKS, OptionPattern, SinkFormat, sink_format
-from windowpane.formats.sources import KAFKA, REFUSED_SOURCES, SOURCES, Limit, SourceFormat, source_format
+from windowpane.formats.sources import (
+    KAFKA,
+    KAFKA_CONNECTOR,
+    REFUSED_SOURCES,
+    SOURCES,
+    Limit,
+    SourceFormat,
+    source_format,
+)
 
 __all__ = [
     "CODECS",
     "KAFKA",
+    "KAFKA_CONNECTOR",
     "REFUSED_SOURCES",
     "SINKS",
     "SOURCES",

@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 from windowpane.formats.registry import Registry, Target
 
 KAFKA = "kafka"
+KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+"""Maven coordinates of the connector that Spark needs for it."""
 Unit: TypeAlias = Literal["bytes", "records"]
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Names and Spark types."""

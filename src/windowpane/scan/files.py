@@ -71,7 +71,7 @@ class FileReader:
     def _fitted(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         """The declared columns in their types. A column that the file lacks comes from its path, or is NULL."""
         names = {name.lower(): name for name in batch.schema.names}
-        folders = {name.lower(): value for name, value in _PARTITION.findall(path)}
+        folders = folder_values(path)
         arrays = []
         for name, kind in self.columns:
             if name.lower() in names:
@@ -113,9 +113,12 @@ def _readable(found: pa.DataType, declared: pa.DataType) -> bool:
     return False
 
 
+def folder_values(path: str) -> dict[str, str | None]:
+    """The values that folders such as `day=2024-05-01/` name, by column in lower case."""
+    found = {name.lower(): value for name, value in _PARTITION.findall(path)}
+    return {name: None if value == _HIVE_NULL else urllib.parse.unquote(value) for name, value in found.items()}
+
+
 def _from_path(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
-    """A partition column: its value is in the path, as in `day=2024-05-01/`."""
-    if value is None or value == _HIVE_NULL:
-        return pa.nulls(count, kind)
-    text = pa.scalar(urllib.parse.unquote(value))
-    return pa.repeat(pc.cast(text, kind), count)
+    """A column that folders name."""
+    return pa.nulls(count, kind) if value is None else pa.repeat(pc.cast(pa.scalar(value), kind), count)

@@ -6,7 +6,7 @@ import csv
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -121,16 +121,23 @@ def sample_files(paths: Sequence[Path], rows: int) -> Sample:
     columnar = [file for file in files if _suffix(file) in _COLUMNAR]
     if columnar:
         return _columnar(columnar)
-    seen, count, broken = _Seen(), 0, []
-    for file in files:
-        for line, row in islice(_READERS[_suffix(file)](file), rows):
-            count += 1
-            if isinstance(row, dict):
-                seen.add(row, (str(file), line))
-            else:
-                broken.append(Misfit(str(file), line, column=None, type=None, value=str(row)[:60]))
-    if not seen.fields:
+    found = sample_records(
+        ((str(file), line), row) for file in files for line, row in islice(_READERS[_suffix(file)](file), rows)
+    )
+    if not found.ddl:
         raise ConfigError("NO_ROWS", f"no row can be read from {', '.join(map(str, paths))}", "name a file with rows")
+    return found
+
+
+def sample_records(records: Iterable[tuple[Place, object]]) -> Sample:
+    """The schema of records with their places. What is not a dict is a record that cannot be read."""
+    seen, count, broken = _Seen(), 0, []
+    for (file, line), row in records:
+        count += 1
+        if isinstance(row, dict):
+            seen.add(row, (file, line))
+        else:
+            broken.append(Misfit(file, line, column=None, type=None, value=str(row)[:60]))
     return _sampled(seen, count, broken)
 
 
@@ -179,14 +186,15 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, object]]:
     with _open(file) as lines:
         reader = csv.reader(lines)
         first = next(reader, [])
-        named = not any(isinstance(_cell(cell), (int, float)) for cell in first)
+        named = not any(isinstance(csv_cell(cell), (int, float)) for cell in first)
         header = first if named else [f"_c{index}" for index in range(len(first))]
         for row in reader if named else iter([first, *reader]):
-            cells = dict(zip(header, map(_cell, row), strict=False))
+            cells = dict(zip(header, map(csv_cell, row), strict=False))
             yield reader.line_num, cells if len(row) == len(header) else ",".join(row)
 
 
-def _cell(text: str) -> object:
+def csv_cell(text: str) -> object:
+    """A field of CSV as the value that it looks like."""
     if text == "":
         return None
     if text.lower() in ("true", "false"):
@@ -202,19 +210,20 @@ def _cell(text: str) -> object:
 def _columnar(files: Sequence[Path]) -> Sample:
     """Files that carry their schema: the first one's."""
     schema = _COLUMNAR[_suffix(files[0])](files[0])
-    ddl = ", ".join(f"{quoted(each.name)} {_arrow_ddl(each.type)}" for each in schema)
+    ddl = ", ".join(f"{quoted(each.name)} {arrow_ddl(each.type)}" for each in schema)
     return Sample(ddl, 0, ())
 
 
-def _arrow_ddl(kind: pa.DataType) -> str:
+def arrow_ddl(kind: pa.DataType) -> str:
+    """The Spark type of a column of Arrow or parquet."""
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {_arrow_ddl(each.type)}' for each in kind)}>"
+        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {arrow_ddl(each.type)}' for each in kind)}>"
     if pa.types.is_map(kind):
-        return f"MAP<{_arrow_ddl(kind.key_type)}, {_arrow_ddl(kind.item_type)}>"
+        return f"MAP<{arrow_ddl(kind.key_type)}, {arrow_ddl(kind.item_type)}>"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"ARRAY<{_arrow_ddl(kind.value_type)}>"
+        return f"ARRAY<{arrow_ddl(kind.value_type)}>"
     if pa.types.is_dictionary(kind):
-        return _arrow_ddl(kind.value_type)
+        return arrow_ddl(kind.value_type)
     unsigned = {pa.uint8(): "SMALLINT", pa.uint16(): "INT", pa.uint32(): "BIGINT", pa.uint64(): "DECIMAL(20,0)"}
     return unsigned.get(kind) or from_arrow(kind) or "STRING"
 

@@ -13,8 +13,6 @@ from windowpane.errors import ConfigError
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow as to_arrow_type
 
-RowsLike: TypeAlias = Sequence[Mapping[str, object]] | pa.Table | pa.RecordBatch
-
 
 @dataclass(frozen=True)
 class Decoded:
@@ -23,6 +21,17 @@ class Decoded:
     table: pa.Table
     events: pa.Array
     problems: list[str | None]
+    stamps: pa.Array | None = None
+    """When the source recorded each row; None if it does not say so."""
+
+    def slice(self, start: int, count: int) -> Decoded:
+        """Some of the rows."""
+        stamps = None if self.stamps is None else self.stamps.slice(start, count)
+        events, problems = self.events.slice(start, count), self.problems[start : start + count]
+        return Decoded(self.table.slice(start, count), events, problems, stamps)
+
+
+RowsLike: TypeAlias = Sequence[Mapping[str, object]] | pa.Table | pa.RecordBatch | Decoded
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -41,6 +50,8 @@ def _arrow_type(column: Column) -> pa.DataType:
 
 def decode(rows: RowsLike, columns: Sequence[Column]) -> Decoded:
     """Read rows by the schema: absent columns are NULL, unknown ones are kept in the original event only."""
+    if isinstance(rows, Decoded):
+        return rows
     schema = arrow_schema(columns)
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])

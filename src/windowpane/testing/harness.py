@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
@@ -31,7 +31,7 @@ from windowpane.testing.decode import RowsLike, decode
 from windowpane.testing.expressions import Expressions
 from windowpane.testing.inputs import InputEvaluator, Pushed
 from windowpane.testing.outputs import OutputEvaluator, as_datetime, as_python
-from windowpane.testing.planning import QuerySettings, Settings, plan_test_query
+from windowpane.testing.planning import PlannedQuery, QuerySettings, Settings, plan_test_query
 from windowpane.testing.snapshots import Remembered, pack_snapshot, unpack_snapshot
 from windowpane.time import from_datetime, to_datetime
 
@@ -78,10 +78,23 @@ class Harness:
     ) -> None:
         if watermark not in ("data", "manual"):
             raise ConfigError("BAD_CHOICE", f'watermark="{watermark}" is not known', 'valid: "data", "manual"')
-        self._data_driven, self._now = watermark == "data", now
-        self._settings = QuerySettings(streams, options or {}, transform or {}, tables or {}, transforms or {})
+        settings = QuerySettings(streams, options or {}, transform or {}, tables or {}, transforms or {})
+        planned = plan_test_query(sql, settings, eventtime_types)
+        self._take(planned, settings, now, data_driven=watermark == "data")
         self._types = eventtime_types
-        planned = plan_test_query(sql, self._settings, eventtime_types)
+
+    @classmethod
+    def of_plan(cls, planned: PlannedQuery, now: dt.datetime | int | None = None) -> Harness:
+        """A harness that runs a query that is planned already, such as one of a pipeline. It cannot be changed."""
+        made = cls.__new__(cls)
+        made._take(planned, QuerySettings({}), now, data_driven=True)  # noqa: SLF001 — of the same class
+        return made
+
+    def _take(
+        self, planned: PlannedQuery, settings: QuerySettings, now: dt.datetime | int | None, *, data_driven: bool
+    ) -> None:
+        self._data_driven, self._now, self._settings = data_driven, now, settings
+        self._types = planned.plan.types
         self._adopted: Adopted | None = None
         self.plan, self._columns, self._rows_of_tables = planned.plan, planned.columns, planned.tables
         self._tables = dict(planned.table_columns)
@@ -165,13 +178,17 @@ class Harness:
 
         `at` is the micro-batch's timestamp: processing time moves there with these rows, and stays.
         """
-        name = self._stream(stream)
         if at is not None:
             self._move_clock(_us(at))
-        pushed = self._pushed(rows, name, str(shard))
-        batch = self._inputs.rows(pushed)
-        self._arrivals += batch.num_rows
-        return self._step(self._open_runner().run_batch(self._clock_us, {self._input: [batch]}))
+        return self.push_together([(rows, stream, shard)])
+
+    def push_together(self, parts: Sequence[tuple[RowsLike, str | None, int | str]]) -> Step:
+        """One micro-batch of rows of several shards: rows, stream and shard of each."""
+        batches = []
+        for rows, stream, shard in parts:
+            batches.append(self._inputs.rows(self._pushed(rows, self._stream(stream), str(shard))))
+            self._arrivals += batches[-1].num_rows
+        return self._step(self._open_runner().run_batch(self._clock_us, {self._input: batches}))
 
     def replace_table(self, name: str, rows: RowsLike) -> None:
         """Give a static table other rows from the next micro-batch on, as `refresh` does."""

@@ -152,12 +152,12 @@ def _for_kept(times: dict[str, pa.Array], rows: pa.Table) -> dict[str, pa.Array]
 
 
 def _data(pushed: Pushed, node: physical.PhysicalDataSource) -> pa.Table:
-    table, count = pushed.decoded.table, pushed.decoded.table.num_rows
+    table, count, stamps = pushed.decoded.table, pushed.decoded.table.num_rows, pushed.decoded.stamps
     own = {
         ROW: pa.array(np.arange(count, dtype=np.int64)),
         c.CORRUPT: pa.array(pushed.decoded.problems, pa.string()),
         c.SOURCE_PARTITION: pa.repeat(pa.scalar(node.partition(pushed.shard)), count),
-        c.SOURCE_TIME: pa.nulls(count, pa.timestamp("us", "UTC")),
+        c.SOURCE_TIME: pa.nulls(count, pa.timestamp("us", "UTC")) if stamps is None else stamps,
         c.EVENT_TIME: pa.repeat(pa.scalar(pushed.clock_us, pa.int64()), count),
     }
     return _with_columns(table, own)

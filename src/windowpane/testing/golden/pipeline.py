@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from windowpane.config import PipelineConfig, load_pipeline
+from windowpane.config import PipelineConfig, load_pipeline, parse_stream
 from windowpane.errors import WindowpaneError, nearest
-from windowpane.plan.pipeline import plan_transforms
-from windowpane.sql import parse_schema
+from windowpane.plan.pipeline import plan_transforms, source_schema
 from windowpane.testing.golden.model import Golden, StreamDeclaration
 from windowpane.testing.golden.rows import BadLineError
 from windowpane.testing.golden.sections import Section
@@ -68,7 +67,8 @@ def _take_stream(golden: Golden, name: str, settings: Mapping[str, Any]) -> None
     declared = golden.streams.get(name)
     merged = _merged(settings, declared.settings if declared else {})
     if "schema" in merged:
-        golden.streams[name] = StreamDeclaration(parse_schema(str(merged["schema"])), merged)
+        columns = source_schema(parse_stream(name, merged)) or ()
+        golden.streams[name] = StreamDeclaration(columns, merged)
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
