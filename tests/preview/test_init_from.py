@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from windowpane.cli.app import app
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "order_id": at,
         "country": ("de", "fr", "it")[at % 3],

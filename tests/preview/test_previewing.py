@@ -130,11 +130,11 @@ def test_nested_json(pipeline: Path) -> None:
     )
     pipeline.write_text(text, encoding="utf-8")
     (pipeline.parent / "counts.sql").write_text(
-        "SELECT a.id AS id, a.tags[1] AS tag, count(*) AS n FROM bids GROUP BY tumblingwindow('ss', 10), a.id, a.tags[1]"
+        "SELECT a.id AS id, a.tags[1] AS t, count(*) AS n FROM bids GROUP BY tumblingwindow('ss', 10), a.id, a.tags[1]"
     )
     (counts,) = previewed(str(pipeline), "--transform", "counts")
     assert counts["account"]["error"] == 1
-    assert counts["results"][0] == {"id": 0, "tag": "1", "n": 5}
+    assert counts["results"][0] == {"id": 0, "t": "1", "n": 5}
 
 
 def test_what_only_spark_can_do_is_named(pipeline: Path) -> None:

@@ -72,7 +72,7 @@ def test_other_values(kafka: Broker, tmp_path: Path) -> None:
 
 
 def test_topics_that_are_empty_or_unknown(kafka: Broker, tmp_path: Path) -> None:
-    topic = kafka.topic("empty")
+    topic, err = kafka.topic("empty"), ""
     for name, code in ((topic, "NO_ROWS"), (f"{topic}x", "UNKNOWN_TOPIC")):
         exit_code, _, err = run("init", str(tmp_path), "--from", f"kafka://{kafka.server.address}/{name}")
         assert (exit_code, err.partition("]")[0]) == (2, f"[{code}")

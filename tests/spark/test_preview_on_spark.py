@@ -23,7 +23,7 @@ ROWS = [
 ]
 
 
-def values(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+def values(rows: list[dict[str, Any]] | list[dict[str, object]]) -> list[tuple[str, ...]]:
     return sorted(tuple(str(value).partition("+00:00")[0] for value in row.values()) for row in rows)
 
 
@@ -41,7 +41,7 @@ def test_a_made_pipeline_runs(spark: SparkSession, tmp_path: Path, name: str) ->
     path, made = write_pipeline(str(source), tmp_path / "job", 1000)
     (expected,) = preview(load_pipeline(path), None, 1000)
     results, dlq = MemorySink("results"), MemorySink("dlq")
-    job = Pipeline.from_file(path, sinks={"results": results, "dlq": dlq})
+    job = Pipeline.from_toml(path, sinks={"results": results, "dlq": dlq})
     finish(job.start(spark), drain=True)
     tables = (*expected.results, *expected.open_results)
     assert values([row.asDict() for row in results.rows]) == values([row for each in tables for row in as_python(each)])

@@ -109,8 +109,8 @@ def _as_text(found: Previewed) -> str:
     if closed:
         blocks.append(_table(_number(len(closed), "result"), closed, SHOWN))
     if left_open:
-        title = f"{_number(len(left_open), 'result')} of windows that are still open where the sample ends (they may change)"
-        blocks.append(_table(title, left_open, SHOWN))
+        title = "of windows that are still open where the sample ends (they may change)"
+        blocks.append(_table(f"{_number(len(left_open), 'result')} {title}", left_open, SHOWN))
     if not closed and not left_open:
         blocks.append("no results")
     if found.side:
