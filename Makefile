@@ -32,6 +32,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/kafka-jars || echo "Without Kafka: the tests that need it are skipped, or fail where CI is set." >&2
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
 	@scripts/redis-bin >/dev/null || echo "Without Redis: likewise." >&2
+	@scripts/duckdb-reader >/dev/null || echo "Without DuckDB's readers of Delta and Iceberg: likewise." >&2
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
 	$(PYTHON) -m scripts.java_archive
 	$(PYTHON) -m pytest -m "spark or slow or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile --durations 30

@@ -124,14 +124,18 @@ class DeltaSink(TableSink["DeltaTable"]):
             self._append(None, rows.limit(0).toArrow(), self._properties({}))
             table = self._load()
             assert table is not None
+        schema = self._delta.Schema.from_arrow(rows.limit(0).toArrow().schema)
+        there = {column.name.lower() for column in table.schema().fields}
+        gained = [column for column in schema.fields if column.name.lower() not in there]
         folder = f"windowpane-{uuid.uuid4().hex}"
         rows.write.partitionBy(*self._partitions).parquet(f"{self._path}/{folder}")
         actions = self._add_actions(rows, folder)
         batch.check_lease()
+        if gained:  # The commit of the files would leave out their new columns.
+            table.alter.add_columns(gained)
         table.create_write_transaction(
-            actions, "append", self._delta.Schema.from_arrow(rows.limit(0).toArrow().schema),
-            partition_by=self._partitions or None, commit_properties=properties,
-        )  # fmt: skip
+            actions, "append", schema, partition_by=self._partitions or None, commit_properties=properties
+        )
 
     def _add_actions(self, rows: DataFrame, folder: str) -> list[Any]:
         add = import_module("deltalake.transaction").AddAction
