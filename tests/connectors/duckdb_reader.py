@@ -24,7 +24,7 @@ def main() -> None:
         connection.load_extension(str(next(folder.rglob("*.duckdb_extension"))))
     names = ", ".join(f'"{column}"' for column in columns)
     rows = connection.execute(f"SELECT {names} FROM {kind}_scan(?)", [place]).fetchall()
-    print(json.dumps(rows, default=str))
+    sys.stdout.write(json.dumps(rows, default=str))
 
 
 main()

@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables that the sinks have written, read by DuckDB: commits, corrections, new columns, partitions."""
+"""Delta and Iceberg tables of the sinks, read by DuckDB: commits, corrections, new columns, partitions."""
 
 from __future__ import annotations
 

@@ -211,6 +211,12 @@ def test_executors_write_large_results(spark: SparkSession, tmp_path: Path, kind
     nulls = [n for n, k in zip(found["n"].to_pylist(), found["k"].to_pylist(), strict=True) if k is None]
     assert all(n % 3 == 0 for n in nulls)
     assert len(nulls) == 34
+    gained = spark.range(200, 210, 1, 2).selectExpr(*columns, "concat('top ', id) AS top")
+    sink.write(batch(gained, 2, identified=True, large=True))
+    found = sink._read(None)
+    assert found is not None
+    assert sorted(filter(None, found["top"].to_pylist())) == [f"top {n}" for n in range(200, 210)]
+    assert found.num_rows == 110
 
 
 def test_a_webhook_that_refuses(spark: SparkSession, receiver: Receiver) -> None:

@@ -37,6 +37,8 @@ class SourceFormat:
     untyped: bool = False
     """Text without types: a schema is required, since one odd value would change an inferred type. Spark's reader keeps
     the text of records that do not fit."""
+    endings: tuple[str, ...] = ()
+    """How the names of its files end."""
     sampled: bool = False
     """`windowpane schema` infers a schema from its files."""
     columns: Columns | None = None
@@ -118,6 +120,7 @@ JSON_DEFAULTS = (("allowSingleQuotes", "false"),)
 _JSON_FILES = replace(
     _FILES,
     name="json",
+    endings=("json", "jsonl", "ndjson"),
     untyped=True,
     sampled=True,
     codec="json",
@@ -147,19 +150,26 @@ SOURCES = Registry(
     "source format",
     [
         _JSON_FILES,
-        replace(_FILES, name="csv", untyped=True, sampled=True),
-        replace(_FILES, name="parquet", sampled=True, file_reader="windowpane.scan.columnar_files:read_parquet"),
+        replace(_FILES, name="csv", endings=("csv", "tsv"), untyped=True, sampled=True),
+        replace(
+            _FILES,
+            name="parquet",
+            endings=("parquet",),
+            sampled=True,
+            file_reader="windowpane.scan.columnar_files:read_parquet",
+        ),
         replace(
             _FILES,
             name="arrow",
+            endings=("arrow", "arrows", "feather", "ipc"),
             sampled=True,
             read_by_spark=False,
             file_reader="windowpane.scan.columnar_files:read_arrow",
         ),
-        replace(_FILES, name="orc"),
+        replace(_FILES, name="orc", endings=("orc",)),
         replace(_FILES, name="text"),
-        replace(_FILES, name="avro"),
-        replace(_FILES, name="xml", untyped=True),
+        replace(_FILES, name="avro", endings=("avro",)),
+        replace(_FILES, name="xml", endings=("xml",), untyped=True),
         _KAFKA_SOURCE,
         SourceFormat("rate", columns=_RATE_COLUMNS, timestamp="timestamp", keeps_rows=False),
         SourceFormat("rate-micro-batch", columns=_RATE_COLUMNS, timestamp="timestamp", keeps_rows=False),

@@ -80,8 +80,9 @@ def declare_schemas(config: PipelineConfig) -> set[str]:
     found = set()
     for sources in (config.streams, config.tables):
         for name, source in sources.items():
-            if source.schema_ is None and source.format in ("parquet", "arrow"):
-                ddl = schema_of_files(source.format, stream_files(config, source))
+            known = source.source_format
+            if source.schema_ is None and known.sampled and not known.untyped:
+                ddl = schema_of_files(known.name, stream_files(config, source))
                 sources[name] = source.model_copy(update={"schema_": ddl})  # type: ignore[assignment]  # of its kind
                 found.add(name)
     return found

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windowpane.errors import ConfigError
+from windowpane.formats import SOURCES, source_format
 from windowpane.preview.text_records import lines_of
 from windowpane.remote.input_file import InputFile
 from windowpane.remote.kafka_sample import sample_messages
@@ -23,12 +24,14 @@ from windowpane.sql import parse_schema
 from windowpane.sql.sampling import Sample, arrow_ddl, csv_cell, sample_records
 from windowpane.sql.types import quoted
 
-_ENDINGS = {
-    "json": "json", "jsonl": "json", "ndjson": "json", "csv": "csv", "tsv": "csv", "parquet": "parquet",
-    "arrow": "arrow", "arrows": "arrow", "feather": "arrow", "ipc": "arrow",
-}  # fmt: skip
+_FORMATS = {
+    ending: known
+    for name in SOURCES.names
+    if (known := SOURCES.find(name)) is not None and known.is_files
+    for ending in known.endings
+}
+_ENDINGS = {ending: known.name for ending, known in _FORMATS.items() if known.sampled}
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4)$")
-_BY_SPARK = {"orc": "orc", "avro": "avro", "xml": "xml"}
 _FOLDER = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 _CONFLUENT = 0
 """The first byte of a value whose schema is in a registry."""
@@ -108,7 +111,7 @@ def _with_folders(ddl: str, files: Sequence[SourceFile]) -> str:
 
 def _unknown_format(address: str, files: Sequence[SourceFile]) -> ConfigError:
     endings = sorted({_ending(file) for file in files})
-    spark = next((ending for ending in endings if ending in _BY_SPARK), None)
+    spark = next((ending for ending in endings if ending in _FORMATS), None)
     valid = ", ".join(f".{ending}" for ending in _ENDINGS)
     if spark is not None:
         hint = f"only Spark reads these: run `windowpane init` and set format, path and schema; without Spark: {valid}"
@@ -148,7 +151,7 @@ def _schema(kind: str, files: Sequence[SourceFile], rows: int, options: dict[str
     """The schema of the newest files, which a pipeline will see more of. Adds options of the reader."""
     newest = list(reversed(files))
     try:
-        if kind in ("parquet", "arrow"):
+        if not source_format(kind).untyped:
             return Sample(_own_schema(kind, newest[0]), 0, ())
         records = _json(newest) if kind == "json" else _csv(newest, options)
         found = sample_records(islice(records, rows))
