@@ -80,6 +80,8 @@ class Entry:
     """The accounts of windows over the results of others, by name: `window_2` …"""
     stage_totals: dict[str, dict[str, int]] = field(default_factory=dict)
     """Sums of these over all batches up to this one, as `totals`."""
+    written: int | None = None
+    """Rows that were given to sinks: results that HAVING and the like have left. None if nobody has counted them."""
     lateness: dict[str, str] = field(default_factory=dict)
     """By source partition, how many rows which lag would make late: as of `LatenessSketch.encoded`."""
     fence: int = 0

@@ -68,6 +68,25 @@ class OffsetLog:
         inside = [file.path for files in logged for file in files if is_under(file.path, folder)]
         return {plain(path) for path in inside}
 
+    def planned_batches(self) -> list[int]:
+        """The batches whose offsets Spark keeps."""
+        return sorted(int(name) for name in self._store.below("offsets").names() if name.isdigit())
+
+    def offsets(self, batch_id: int) -> list[Any]:
+        """How far a batch goes in each source, as Spark wrote it; None for a source that has not begun."""
+        return self._required(f"offsets/{batch_id}")[1:]
+
+    def repeated_files(self) -> list[str]:
+        """Files that the log of a source has under more than one number."""
+        found = []
+        for source in self._store.below("sources").names():
+            if source.isdigit():
+                numbers: dict[str, set[int]] = {}
+                for file in self._logged_until(int(source), 1 << 62):
+                    numbers.setdefault(file.path, set()).add(file.number)
+                found += [plain(path) for path, several in numbers.items() if len(several) > 1]
+        return found
+
     def check(self) -> None:
         """StateError, with the name of the file, unless the logs agree with each other."""
         self.run_id()

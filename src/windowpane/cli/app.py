@@ -93,6 +93,11 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane tune --loss 0.01% --picture lags.svg",
         "windowpane tune jobs/pipeline.toml --sample data/bids --batch-rows 5000 --json",
     ),
+    ask_commands.audit: (
+        "windowpane audit",
+        "windowpane audit jobs/pipeline.toml --html audit.html --json > audit.json",
+        "windowpane audit --recompute 3",
+    ),
     run_commands.drain: ("windowpane drain jobs/pipeline.toml --timeout 600",),
     run_commands.stop: ("windowpane stop jobs/pipeline.toml",),
     run_commands.reset: (

@@ -87,3 +87,30 @@ def tune(
             tuple(sample or ()), from_ledger, stream, batch_rows, loss, last, picture, transform, checkpoint
         )
         out.write(answer(pipeline, given, as_json=as_json))
+
+
+def audit(
+    pipeline: PipelineFile = None,
+    *,
+    recompute: Annotated[
+        int,
+        typer.Option(
+            "--recompute", metavar="N", min=0, help="Compute N closed windows again from the source, on Spark."
+        ),
+    ] = 0,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page, too.")
+    ] = None,
+    transform: TransformName = None,
+    checkpoint: CheckpointPlace = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Prove from ledger and sinks that no row was lost, doubled or changed. Ends with code 1 if something is wrong."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.audit import AuditOptions, answer  # noqa: PLC0415
+
+        text, passed = answer(pipeline, AuditOptions(transform, recompute, html, checkpoint), as_json=as_json)
+        out.write(text)
+        if not passed:
+            raise typer.Exit(1)

@@ -19,6 +19,7 @@ from windowpane.connectors.kafka_messages import messages
 from windowpane.connectors.read_back import ReadBack, Written
 from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.errors import ConfigError, SinkError, gist
+from windowpane.remote.access import Access
 from windowpane.remote.kafka import PREFIX, UntranslatableError, client_module, client_settings
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class ExactlyOnceKafkaSink(Sink):
         from windowpane.connectors.kafka_reading import read_side_records  # noqa: PLC0415  # an extra
 
         return read_side_records(self._topic, self._settings, written)
+
+    def count_rows(self, access: Access, *, runs: Sequence[str], transform: str, side: bool) -> dict[int, int]:
+        from windowpane.connectors.kafka_reading import count_messages  # noqa: PLC0415  # an extra
+
+        return count_messages(self._topic, self._settings, [Written(transform, run) for run in runs], side=side)
 
     def close(self) -> None:
         writers, self._writers = self._writers, {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +43,15 @@ def read_results(topic: str, settings: Mapping[str, str], expected: DataFrame, w
 def read_side_records(topic: str, settings: Mapping[str, str], written: Written) -> list[str]:
     """The side records of a transform as JSON."""
     return [(message.value() or b"").decode() for message in _committed(topic, settings, written, side=True)]
+
+
+def count_messages(topic: str, settings: Mapping[str, str], whose: Sequence[Written], *, side: bool) -> dict[int, int]:
+    """How many committed messages each batch has in a topic."""
+    counts: Counter[int] = Counter()
+    for written in whose:
+        for message in _committed(topic, settings, written, side=side):
+            counts[int(_headers(message).get("batch_id", -1))] += 1
+    return dict(counts)
 
 
 def _row(message: Any, number: int) -> dict[str, Any]:

@@ -192,6 +192,13 @@ class Sink(abc.ABC):
         """
         raise NotImplementedError(self.name)
 
+    def count_rows(self, access: Access, *, runs: Sequence[str], transform: str, side: bool) -> dict[int, int] | None:
+        """How many rows that these runs of a transform have written are there, by batch; None if it cannot be told.
+
+        Without `open`. `side`: side rows, not results. Rows that later ones have replaced are gone.
+        """
+        return None
+
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:
         """Write the rows of one micro-batch."""

@@ -109,15 +109,16 @@ class BatchRunner:
 
         `resumed`: as of `JobRunner.run`.
         """
-        self._write(gathered, entry, resumed=resumed)
+        written = self._write(gathered, entry, resumed=resumed)
         self._write_side_rows(gathered, entry, split, resumed=resumed)
         return replace(
             entry, outbox=self.side.handed_over(entry.batch_id), result_outbox=self.output.handed_over(entry.batch_id),
-            undelivered_results=self.output.undelivered(),
+            undelivered_results=self.output.undelivered(), written=written,
         )  # fmt: skip
 
-    def _write(self, gathered: Gathered, entry: Entry, *, resumed: bool) -> None:
-        takers = self.output.takers(entry.results, resumed=resumed)
+    def _write(self, gathered: Gathered, entry: Entry, *, resumed: bool) -> int | None:
+        """Gives the number of rows, if it is known without another pass over them."""
+        takers, table = self.output.takers(entry.results, resumed=resumed), None
         if takers:
             table = gathered.table()
             batch = SinkBatch(
@@ -128,6 +129,9 @@ class BatchRunner:
             )  # fmt: skip
             for channel in takers:
                 channel.write(self._identified(batch, gathered) if channel.sink.wants_identity else batch)
+        if not entry.results:
+            return 0
+        return None if table is None else table.num_rows
 
     def _identified(self, batch: SinkBatch, gathered: Gathered) -> SinkBatch:
         """Add the columns that identify the emission of each row."""

@@ -149,6 +149,9 @@ def united(entries: Sequence[Entry], before: Entry | None) -> Entry:
         state_bytes=sum(each.state_bytes for each in entries),
         spent=_added(each.spent for each in entries),
         lateness=_united_lateness(entries),
+        written=sum(each.written or 0 for each in entries)
+        if all(each.written is not None for each in entries)
+        else None,
         skipped=0,
         ended=False,
     )

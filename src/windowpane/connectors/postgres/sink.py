@@ -23,6 +23,7 @@ from windowpane.connectors.postgres.reading import canonical_json, read_records,
 from windowpane.connectors.postgres.statements import (
     ADD_FENCE,
     BATCH,
+    COUNT,
     CREATE_LEDGER,
     ENTER,
     FENCE,
@@ -128,6 +129,20 @@ class PostgresSink(Sink):
         try:
             connection = self._connected()
             return read_records(connection, self._table, RECORD) if present_columns(connection, self._table) else []
+        except psycopg.Error as failed:
+            what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
+            raise SinkError("SINK_READ", what) from failed
+        finally:
+            self.close()
+
+    def count_rows(self, access: Access, *, runs: Sequence[str], transform: str, side: bool) -> dict[int, int]:
+        try:
+            connection = self._connected()
+            if not present_columns(connection, self._ledger) or not present_columns(connection, self._table):
+                return {}
+            place = (self._shown, list(runs), transform, side)
+            found = connection.execute(COUNT.format(self._table, self._ledger), place).fetchall()
+            return {int(str(batch)): int(str(count)) for batch, count in found}
         except psycopg.Error as failed:
             what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
             raise SinkError("SINK_READ", what) from failed

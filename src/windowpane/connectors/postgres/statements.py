@@ -85,3 +85,8 @@ REENTER = sql.SQL("UPDATE {} SET final = %s, written_at = now() WHERE entry = %s
 MAY_CREATE = "SELECT coalesce(has_schema_privilege(coalesce(%s, current_schema()), 'CREATE'), false)"
 """Whether the user may create a table in a schema, or in the first of the search path."""
 FORGET = sql.SQL(f"DELETE FROM {{}} WHERE {_PLACE} batch_id < %s")
+COUNT = sql.SQL(
+    f"SELECT b.batch_id, count(*) FROM {{}} t JOIN {{}} b ON t.{BATCH} = b.entry "
+    "WHERE b.target = %s AND b.run = ANY(%s) AND b.transform = %s AND b.side = %s GROUP BY b.batch_id"
+)
+"""Rows of a table by batch."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import copy
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Generic, Literal, TypeVar
 
@@ -107,6 +108,18 @@ class TableSink(Sink, Generic[Table]):
         table = self._load()
         whose = [Written(transform, run) for run in runs]
         return sum(self._delete_after(table, batch_prefix(each, side=side), after) for each in whose) if table else 0
+
+    def count_rows(self, access: Access, *, runs: Sequence[str], transform: str, side: bool) -> dict[int, int]:
+        self.use(access)
+        counts: Counter[int] = Counter()
+        try:
+            for run in runs:
+                found = self._read(batch_prefix(Written(transform, run), side=side))
+                for each in [] if found is None else found[BATCH].value_counts().to_pylist():
+                    counts[int(str(each["values"]).rpartition("-")[2])] += each["counts"]
+        except Exception as failed:
+            raise self._failed(failed, "cannot read") from failed
+        return dict(counts)
 
     def use(self, access: Access) -> None:  # for tables in object stores
         """How an object store is reached."""

@@ -93,9 +93,8 @@ def side_sinks(asked: Asked) -> SideSinks:
 
 def read_side_records(asked: Asked) -> Iterator[SideRecord]:
     """Delivered records of json sinks, then those that wait in the outbox."""
-    runs = _runs(asked)
     for name in side_sinks(asked).readable:
-        yield from _of_files(asked, name, runs)
+        yield from read_delivered(asked, name)
     for name, outbox in asked.checkpoint.outboxes().items():
         for batch_id in outbox.pending():
             try:
@@ -106,6 +105,11 @@ def read_side_records(asked: Asked) -> Iterator[SideRecord]:
             for batch in pending.batches:
                 texts += map(record_text, to_records(batch, asked.plan.plan_id, asked.name))
             yield from _parsed(texts, name.partition("~")[0], pending.batch_id)
+
+
+def read_delivered(asked: Asked, sink: str) -> Iterator[SideRecord]:
+    """The records of a json sink."""
+    return _of_files(asked, sink, _runs(asked))
 
 
 def _runs(asked: Asked) -> list[str]:
