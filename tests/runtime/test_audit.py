@@ -26,7 +26,8 @@ def _entries() -> list[Entry]:
     found: list[Entry] = []
     for batch in range(BATCHES):
         late = 1 if batch == 3 else 0
-        one = entry(batch, f"12:0{batch}:10", f"12:0{batch}:00", {"bids/bids-0": f"12:0{batch}:05"}, results=2, written=2,
+        maxima = {"bids/bids-0": f"12:0{batch}:05"}
+        one = entry(batch, f"12:0{batch}:10", f"12:0{batch}:00", maxima, results=2, written=2,
                     accounting={"in_": 10 + late, "late": late}, side={"late": late} if late else {})  # fmt: skip
         totals = {name: count + (found[-1].totals[name] if found else 0) for name, count in one.accounting.items()}
         found.append(replace(one, totals=totals | {"buffered": 0}).summed(found[-1] if found else None))
