@@ -5,12 +5,14 @@ set of Flink, and ten queries of Spark.
 
 The transforms have five window sizes, two filters and three chains. All runs read the same parquet files with the
 columnar scan, in one session. A figure is the cost of a micro-batch, the median over all rounds without the first third
-of each and the last one: seconds by the clock, and processor time of the driver, the JVM and the workers. Ten jobs run
-side by side; their cost is that of reading as many rows. A first job warms up the JVM and is not counted. Goal: ten
-transforms in one job cost at most twice as much as the most expensive one alone.
+of each and the last one: seconds by the clock, and processor time of the driver, the JVM and the workers. Each round
+begins with another transform, and the JVM is warm when the first one begins. Goal: ten transforms in one job cost at
+most twice as much as the most expensive one alone.
 
-Spark's own queries and Flink are measured by what a million further rows cost (`job_engines.py`): ten queries side by
-side and one statement set, each against the most expensive of them alone. Flink is installed into `.tools/flink`.
+Ten jobs run side by side, at a pace of their own each, so they are measured by what further rows cost: the difference
+between a run over all files and one over a part of them. Spark's own queries and Flink are measured in the same way
+(`job_engines.py`): ten queries side by side and one statement set, each against the most expensive of them alone. Flink
+is installed into `.tools/flink`.
 
 Results are compared before any time is taken: of each transform in the job with those of the transform alone, of
 Spark's batch queries and of Flink.
@@ -96,6 +98,14 @@ def run(
     return [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(ends)]
 
 
+def whole_cost(spark: SparkSession, *, data: Path, files: int, checkpoint: Path) -> Cost:
+    """Of a run of ten jobs, from its start to its end."""
+    began, spent = time.monotonic(), processor_seconds()
+    sinks = {name: Discard(name) for name in QUERIES}
+    run(spark, QUERIES, sinks, data=data, files=files, checkpoint=checkpoint, share=False)
+    return time.monotonic() - began, processor_seconds() - spent
+
+
 def check(spark: SparkSession, scratch: Path, flink: str | None) -> None:
     """Each transform gives in the job what it gives alone, and what the other engines give."""
     data = scratch / "check"
@@ -119,20 +129,27 @@ def _compare(name: str, who: str, found: Counter[Any], wanted: Counter[Any]) -> 
         sys.exit(f"{name}: results differ ({found.total()} rows, {who} {wanted.total()})")
 
 
-def measure(spark: SparkSession, scratch: Path, files: int, rounds: int) -> dict[str, Cost]:
+def measure(spark: SparkSession, scratch: Path, files: int, rounds: int, rows: int) -> dict[str, Cost]:
     """The cost of a micro-batch of each transform alone, of all in one job, and of ten jobs."""
-    cases = {name: ({name: sql}, True) for name, sql in QUERIES.items()}
-    cases |= {"one job": (QUERIES, True), "ten jobs": (QUERIES, False)}
-    costs: dict[str, list[Cost]] = {name: [] for name in cases}
-    warm = {name: Discard(name) for name in QUERIES}
-    run(spark, QUERIES, warm, data=scratch / "data", files=files, checkpoint=scratch / "warm-up")
+    cases = {name: {name: sql} for name, sql in QUERIES.items()} | {"one job": QUERIES}
+    costs: dict[str, list[Cost]] = {name: [] for name in [*cases, "ten jobs"]}
+    for which in ("part", "data"):
+        warm = {name: Discard(name) for name in QUERIES}
+        run(spark, QUERIES, warm, data=scratch / which, files=files, checkpoint=scratch / f"warm-up-{which}")
+    names = list(cases)
     for number in range(rounds):
-        for name, (queries, share) in cases.items():
-            sinks = {each: Discard(each) for each in queries}
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            sinks = {each: Discard(each) for each in cases[name]}
             checkpoint = scratch / f"{number}-{name.replace(' ', '-')}"
-            found = run(spark, queries, sinks, data=scratch / "data", files=files, checkpoint=checkpoint, share=share)
+            found = run(spark, cases[name], sinks, data=scratch / "data", files=files, checkpoint=checkpoint)
             costs[name] += found[len(found) // 3 : -1] or found
             Console(stderr=True).print(f"{name}: {len(found)} micro-batches", highlight=False)
+        part, whole = (
+            whole_cost(spark, data=scratch / which, files=files, checkpoint=scratch / f"{number}-ten-{which}")
+            for which in ("part", "data")
+        )
+        more = (rows - rows // PART) / (files * FILE_ROWS)
+        costs["ten jobs"].append(((whole[0] - part[0]) / more, (whole[1] - part[1]) / more))
     return {name: (_median(each, 0), _median(each, 1)) for name, each in costs.items()}
 
 
@@ -211,7 +228,7 @@ def main() -> None:
         write_data(scratch / "data", given.rows, KEYS, PER_SECOND)
         write_data(scratch / "part", given.rows // PART, KEYS, PER_SECOND)
         files = max(1, round(given.batch * 1e6 / FILE_ROWS))
-        found = measure(spark, scratch, files, given.rounds) if "windowpane" in engines else {}
+        found = measure(spark, scratch, files, given.rounds, given.rows) if "windowpane" in engines else {}
         native = measure_spark(spark, scratch, files, given.rows) if "spark" in engines else {}
         spark.stop()
         others = measure_flink(flink, scratch, given.rows) if flink else {}

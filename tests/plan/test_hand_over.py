@@ -214,9 +214,90 @@ def test_count_windows_are_cut() -> None:
 
 def test_what_cannot_be_handed_over() -> None:
     base = harness("WINDOW TUMBLING (SIZE 10 SECONDS)")
-    inner = "SELECT count(*) AS n FROM s WINDOW TUMBLING (SIZE 1 SECOND)"
-    chain = f"SELECT sum(n) AS n FROM ({inner}) WINDOW TUMBLING (SIZE 5 SECONDS)"
-    with pytest.raises(PlanError, match="several windows"):
-        HandOver.of(base, Harness(chain, streams={"s": STREAM}, options={"eventtime.enabled": True}), 0)
+    inner = "SELECT window_start AS w, count(*) AS n FROM s WINDOW"
+    over = "WINDOW TUMBLING (SIZE 5 SECONDS)"
+    refused = {
+        f"SELECT sum(n) AS n FROM ({inner} SESSION (GAP 1 SECOND)) {over}": "not all of its windows",
+        f"SELECT sum(n) AS n FROM ({inner} TUMBLING (SIZE 1 SECOND)) {over} ON w": "event times from an expression",
+        "SELECT count(*) AS n FROM s JOIN s AS t ON s.k = t.k " + over: "joins streams",
+    }
+    for sql, reason in refused.items():
+        with pytest.raises(PlanError, match=reason):
+            HandOver.of(base, Harness(sql, streams={"s": STREAM}, options={"eventtime.enabled": True}), 0)
     shifted = harness("WINDOW TUMBLING (SIZE 10 SECONDS, OFFSET 3 SECONDS)")
     assert HandOver.of(base, shifted, 0) is None
+
+
+def chain(inner: str, outer: str, where: str = "", lateness: str = "0s") -> Harness:
+    """Counts and sums by key, and windows over them."""
+    below = f"SELECT k, count(*) AS n, sum(a) AS s FROM s {where} GROUP BY k {inner}"
+    sql = f"SELECT window_start, k, count(*) AS c, sum(n) AS n, sum(s) AS s FROM ({below}) GROUP BY k {outer}"
+    options = {"eventtime.enabled": True, "eventtime.late_tolerance": "4s", "max_future_skew": "off"}
+    return Harness(sql, streams={"s": STREAM}, options=options, transform={"allowed_lateness": lateness})
+
+
+def chained(rows: list[Row], inner: Spans, outer: Spans, own: Callable[[int], bool]) -> Counter[tuple[object, ...]]:
+    """Of each outer window and key that starts on one side: how many inner results it has, their rows and their sum."""
+    below: dict[tuple[int, str | None], list[int]] = {}
+    for ts, k, a in rows:
+        for _, end in inner(ts):
+            below.setdefault((end, k), []).append(a)
+    found: dict[tuple[int, str | None], list[list[int]]] = {}
+    for (end, k), numbers in below.items():
+        for start, _ in outer(end - 1):
+            if own(start):
+                found.setdefault((start, k), []).append(numbers)
+    return Counter((*key, len(own), sum(map(len, own)), sum(map(sum, own))) for key, own in found.items())
+
+
+TUMBLING_5 = ("WINDOW TUMBLING (SIZE 5 SECONDS)", hopping(5_000, 5_000))
+TUMBLING_1 = ("WINDOW TUMBLING (SIZE 1 SECOND)", hopping(1_000, 1_000))
+TUMBLING_10 = ("WINDOW TUMBLING (SIZE 10 SECONDS)", hopping(10_000, 10_000))
+HOPPING_6 = ("WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 2 SECONDS)", hopping(6_000, 2_000))
+HOPPING_15 = ("WINDOW HOPPING (SIZE 15 SECONDS, SLIDE 5 SECONDS)", hopping(15_000, 5_000))
+CHAINS = {
+    "another outer window": ((TUMBLING_1, TUMBLING_5), (TUMBLING_1, TUMBLING_10)),
+    "another inner window": ((TUMBLING_5, TUMBLING_10), (HOPPING_6, TUMBLING_10)),
+    "windows that overlap": ((HOPPING_6, HOPPING_15), (TUMBLING_5, HOPPING_15)),
+    "inner windows that are not over at the cut": ((HOPPING_15, HOPPING_6), (HOPPING_15, TUMBLING_10)),
+    "to one window": ((HOPPING_6, TUMBLING_10), (None, TUMBLING_5)),
+    "from one window": ((None, HOPPING_6), (HOPPING_6, HOPPING_15)),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("lateness", ["0s", "3s"])
+def test_windows_over_results_are_whole(name: str, lateness: str) -> None:
+    rng = random.Random(lateness)
+    rows = [(at * 700 + rng.randrange(3_000), rng.choice(["x", "y", None]), rng.randrange(10)) for at in range(150)]
+    plans: list[Harness] = []
+    wanted: list[Callable[[list[Row], Callable[[int], bool]], Counter[tuple[object, ...]]]] = []
+    for (inner, outer), where in zip(CHAINS[name], ("", "WHERE a > 3"), strict=True):
+        if inner is None:
+            plans.append(harness(outer[0], where, lag="4s"))
+            wanted.append(lambda given, own, outer=outer: windows(given, outer[1], own))  # type: ignore[misc]
+        else:
+            plans.append(chain(inner[0], outer[0], where, lateness))
+            wanted.append(lambda given, own, inner=inner, outer=outer: chained(given, inner[1], outer[1], own))  # type: ignore[misc]
+    old, new = plans
+    before = [old.push(given(rows[:15])), old.push(given(rows[15:30]))]
+    job = HandOver.of(old, new, max(ts for ts, _, _ in rows[:30]) * 1000)
+    assert job is not None
+    steps = [job.push(given(rows[low : low + 10])) for low in range(30, 150, 10)]
+    assert job.before is None, "the old plan has closed its last window"
+    steps.append(job.end())
+    cut = job.cut_us // 1000
+    ended = [each for step in steps for each in (step.before, step.ending) if each]
+    assert shown([*before, *ended]) == wanted[0](rows, lambda start: start < cut)
+    kept = [row for row in rows if row[2] > 3]
+    assert shown([each.after for each in steps]) == wanted[1](kept, lambda start: start >= cut)
+    assert not any(each.side for each in [*ended, *(step.after for step in steps)])
+
+
+def shown(steps: list[Step]) -> Counter[tuple[object, ...]]:
+    rows = [row for step in steps for row in step.rows]
+    names = ("c", "n", "s") if rows and "c" in rows[0] else ("n", "s")
+    return Counter(
+        (round(row["window_start"].timestamp() * 1000), row["k"], *(row[name] for name in names))  # type: ignore[attr-defined]
+        for row in rows
+    )

@@ -105,7 +105,10 @@ def pipeline(folder: Path, given: dict[str, MemorySink], transforms: Mapping[str
 
 def shown(sink: MemorySink) -> Counter[str]:
     rows = [row.asDict() for got in sink._batches.values() for row in got]
-    return counted(row | {"window_start": row["window_start"].astimezone(dt.UTC)} for row in rows)
+    return counted(
+        {name: value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value for name, value in row.items()}
+        for row in rows
+    )
 
 
 def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
@@ -142,6 +145,32 @@ def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     assert shown(sinks["b"]) == windows(whole[24:48], 8), "drained when it was removed"
     assert set(shown(sinks["c"])) <= set(windows(whole[24:72], 2)), "its open windows are dropped"
     assert len(list((tmp_path / "state").glob("**/spark"))) == 1, "one query from the first batch to the last"
+
+
+SECONDS = "SELECT k, count(*) AS n FROM s GROUP BY k, tumblingwindow('ss', 2)"
+CHAIN = f"SELECT window_start, k, sum(n) AS n, count(*) AS c FROM ({SECONDS}) GROUP BY k, tumblingwindow('ss', 4)"
+STATES = "SELECT window_start, k, count(*) AS n FROM s GROUP BY k, statewindow(v > 5, v < {}) OVER (PARTITION BY k)"
+UPDATES = f"{BASE.sql.replace('count(*) AS n', 'count(*) AS n, emit_epoch, is_final')} EMIT ON UPDATE"
+TOGETHER = {
+    "chain": (CHAIN, CHAIN.replace("tumblingwindow('ss', 2)", "hoppingwindow('ss', 4, 2)")),
+    "onechain": (BASE.sql, CHAIN),
+    "relation": (BASE.sql, BASE.sql.replace("FROM s", "FROM (SELECT ts, k, v FROM s WHERE v > 2) AS few")),
+    "states": (STATES.format(2), STATES.format(4)),
+    "updates": (UPDATES, UPDATES.replace("tumblingwindow('ss', 4)", "tumblingwindow('ss', 8)")),
+}
+
+
+def test_transforms_of_a_job_that_change_together(spark: SparkSession, tmp_path: Path) -> None:
+    """Windows over windows, FROM, windows by state, and updates of windows: each as in the harness."""
+    given, feeder = batches(), HandOverJob(tmp_path, BASE)
+    sinks = {name: MemorySink(name) for name in TOGETHER}
+    for number, count in enumerate((3, 5)):
+        feeder.feed_all(given[feeder.fed : feeder.fed + count])
+        made = pipeline(tmp_path, sinks, {name: queries[number] for name, queries in TOGETHER.items()})
+        finish(made.start(spark, evolve=True), drain=number == 1)
+    for name, (old, new) in TOGETHER.items():
+        case = Case(replace(BASE, sql=old), replace(BASE, sql=new))
+        assert shown(sinks[name]) == counted(in_harness(case, given)), name
 
 
 def test_a_query_that_is_changed_again_before_it_has_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from windowpane.core.windows import Sliding
 from windowpane.plan.build import Plan
 from windowpane.plan.describe import describe_emit
-from windowpane.plan.hand_over import why_not_handed_over
+from windowpane.plan.hand_over import looks_back_us, why_not_handed_over
 from windowpane.plan.physical import PhysicalEventTime
 from windowpane.plan.result_steps import step_name, step_properties
 from windowpane.plan.stages import DedupeStage, InputStage, JoinStage, LeafStage, TimeStage
@@ -51,7 +50,7 @@ class PlanShape:
     spans: tuple[str, ...] = ()
     """The windows of all levels that have a time, as clauses."""
     looks_back_us: int = 0
-    """How far the windows of triggers reach back."""
+    """How far before the first of its windows the rows can be that the plan needs."""
     lags_us: tuple[int, ...] = ()
     lateness_us: tuple[int, ...] = ()
     """Of each window, from the one over the source."""
@@ -88,7 +87,7 @@ def shape_of(plan: Plan) -> PlanShape:
         kept_as=tuple(f"{each.name} {_kept(fused=each.fused, alone=each.per_window)}" for each in stages.windows),
         foldable=last.fused and spec is not None and spec.folding == "accumulators" and not joins,
         spans=tuple(_spans(query)),
-        looks_back_us=spec.lookback_us if isinstance(spec, Sliding) else 0,
+        looks_back_us=looks_back_us(stages),
         lags_us=tuple(each.lag_us for each in timed),
         lateness_us=tuple(each.window.allowed_lateness_us if each.window else 0 for each in stages.windows),
         late_rules=tuple(each.late_rule for each in timed),

@@ -191,11 +191,16 @@ class Shard:
         """The transform ends with this micro-batch."""
 
     def follow(self, other: Graph) -> None:
-        """Begin where time stands in the operators of another query over the same rows."""
-        for operator in self._graph.operators:
-            if isinstance(operator, EventtimeWatermark):
-                found = next(each for each in other.operators if isinstance(each, EventtimeWatermark))
-                operator.follow(found)
+        """Begin where time stands in the operators of another query over the same rows.
+
+        The first watermark of each is that of the source. Those of windows over results follow from it.
+        """
+        if self._step == 1:
+            own, found = (
+                next(each for each in graph.operators if isinstance(each, EventtimeWatermark))
+                for graph in (self._graph, other)
+            )
+            own.follow(found)
 
     def take(self, payloads: Iterable[Blob]) -> None:
         """Process the messages of the stage before."""
