@@ -17,10 +17,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from windowpane.checkpoint.folder import FolderStore
+from windowpane.checkpoint.transform import Checkpoint
 
 Row = Mapping[str, Any]
 _MICROS = 1_000_000
@@ -112,9 +115,11 @@ PATIENCE_SECONDS = 900
 class Torture:
     """One run in a folder."""
 
-    def __init__(self, folder: Path, seed: int, files: int) -> None:
+    def __init__(self, folder: Path, seed: int, files: int, versions: Sequence[Version] = VERSIONS) -> None:
         self.folder, self.rng, self.files = folder, random.Random(seed), files  # noqa: S311  # it shall repeat
-        self.rows: list[Row] = []
+        self.versions, self.rows = versions, list[Row]()
+        self.open_versions: list[int] = []
+        """How many versions of the query had not ended when it was killed, for each kill."""
         (folder / "in").mkdir()
 
     def feed(self, count: int) -> None:
@@ -149,10 +154,10 @@ class Torture:
         ids = [int(path.stem) for path in (self.folder / "state/q/ledger").glob("*.json") if path.stem.isdigit()]
         return max(ids, default=-1)
 
-    def kill_once(self, version: int) -> None:
+    def kill_once(self, version: int, most: int = 3) -> None:
         """Let the query process some batches, while rows come, and kill it at a random moment."""
-        (self.folder / "pipeline.toml").write_text(PIPELINE.format(sql=VERSIONS[version].sql))
-        before, wanted = self.last_batch(), self.rng.randrange(1, 4)
+        (self.folder / "pipeline.toml").write_text(PIPELINE.format(sql=self.versions[version].sql))
+        before, wanted = self.last_batch(), self.rng.randrange(1, most + 1)
         process, until = self.start(), time.monotonic() + 240
         while self.last_batch() < before + wanted and time.monotonic() < until and process.poll() is None:
             self.feed(1)
@@ -162,13 +167,20 @@ class Torture:
         time.sleep(self.rng.random())
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        self.open_versions.append(self.count_open())
 
-    def run(self) -> list[str]:
-        """What is wrong; empty if nothing is."""
+    def count_open(self) -> int:
+        """The versions that the last entry of the ledger has, and that have not ended."""
+        ledger = Checkpoint(FolderStore(self.folder / "state" / "q")).ledger
+        whole, versions = ledger.read_with_versions(self.last_batch())
+        return sum(not each.ended for each in (versions or whole).values())
+
+    def run(self, *, kills: Sequence[int] = (1, 1, 2), most: int = 3) -> list[str]:
+        """What is wrong; empty if nothing is. `kills`: of each version; `most`: batches before one is killed."""
         self.feed(3)
-        for version in range(len(VERSIONS)):
-            for _ in range(self.rng.choice([1, 1, 2])):
-                self.kill_once(version)
+        for version in range(len(self.versions)):
+            for _ in range(self.rng.choice(kills)):
+                self.kill_once(version, most)
                 sys.stderr.write(f"version {version}: killed after batch {self.last_batch()}\n")
         self.feed(self.files)
         process = self.start("--drain")
@@ -188,11 +200,11 @@ class Torture:
 
     def wrong(self) -> list[str]:
         cuts = self.cuts()
-        if len(cuts) != len(VERSIONS) - 1:
-            return [f"there were {len(cuts)} hand-overs, and not {len(VERSIONS) - 1}"]
+        if len(cuts) != len(self.versions) - 1:
+            return [f"there were {len(cuts)} hand-overs, and not {len(self.versions) - 1}"]
         bounds: list[int | None] = [None, *cuts, None]
         wanted: Counter[str] = Counter()
-        for number, version in enumerate(VERSIONS):
+        for number, version in enumerate(self.versions):
             wanted += version.expected(self.rows, bounds[number], bounds[number + 1])
         lines = [line for path in (self.folder / "out").glob("part-*.json") for line in path.read_text().splitlines()]
         got = Counter(json.dumps(json.loads(line), sort_keys=True) for line in lines)

@@ -13,6 +13,7 @@ from windowpane.checkpoint.job_folders import job_folders
 from windowpane.checkpoint.job_members import Consent
 from windowpane.checkpoint.jobs import recorded_jobs
 from windowpane.checkpoint.ledger import Entry, Ledger
+from windowpane.checkpoint.outbox import PendingBatch
 from windowpane.checkpoint.resetting import check_whole_jobs, remove_checkpoints
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
@@ -70,6 +71,34 @@ def test_new_transforms_come_to_one_that_was_a_job_by_itself(store: Store) -> No
     assert {each.checkpoint.job_address for each in first[0]} == {store.address("a")}
     assert names(claim_jobs(store, planned("a", "b", "c", "d"), OPTIONS)) == names(first)
     assert {job.name: job.homes for job in job_folders(store)} == {"a": ("a", "c", "d"), "b": ("b",)}
+
+
+def test_a_job_without_transforms_is_reported_and_dropped_with_consent(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    claim_jobs(store, planned("a", "b", "c", c={"share": False}), OPTIONS)
+    Checkpoint(store.below("c")).outbox("out").put(PendingBatch(1, [], ["{}"]))
+    later = planned("d", d={"share": False})
+    with pytest.raises(StateError, match="`a`, `b` cannot be drained: the pipeline has no transform of the job left"):
+        admit_jobs(store, later, OPTIONS, consent=Consent(drain_removed=True, defined=frozenset("d")))
+    claim_jobs(store, later, OPTIONS, consent=Consent(defined=frozenset("d")))
+    assert "the state of `a`, `b`, which the pipeline no longer has: windowpane run --evolve removes it" in caplog.text
+    assert set(store.names()) == {"a", "b", "c", "d", "jobs"}
+    caplog.clear()
+    claim_jobs(store, later, OPTIONS, consent=Consent(evolve=True, defined=frozenset("d")))
+    assert "removed the state of `a`, `b`, which the pipeline no longer has" in caplog.text
+    assert "removed the state of `c`, which the pipeline no longer has, with 1 side rows" in caplog.text
+    assert store.names() == ["d"]
+    assert not recorded_jobs(store)
+
+
+def test_the_order_of_sources_is_kept(store: Store) -> None:
+    """Spark knows its sources by their numbers."""
+    first = claim_jobs(store, planned("a", "b"), OPTIONS)[0][0].checkpoint
+    first.note_query(2, ["s", "t"])
+    first.note_query(3, ["t", "s"])
+    again = claim_jobs(store, planned("a", "b"), OPTIONS)
+    assert [(each.record.steps, each.record.sources) for each in again[0]] == [(2, ["s", "t"])] * 2
 
 
 def test_removed_transforms_are_dropped_and_come_back_with_a_state_of_their_own(store: Store) -> None:

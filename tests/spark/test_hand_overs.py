@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import Job, Query, counted, finish
+from windowpane.checkpoint.restoring import Origin
+from windowpane.checkpoint.savepoint_asking import get_savepoint
 from windowpane.connectors.sinks import MemorySink
 from windowpane.errors import StateError
 from windowpane.runtime import Pipeline
+from windowpane.runtime.rescaling import Rescale
+from windowpane.runtime.savepoints import start_from
 from windowpane.testing.hand_over import HandOver
 
 pytestmark = pytest.mark.spark
@@ -87,15 +91,24 @@ class HandOverJob(Job):
         return found
 
 
-def pipeline(folder: Path, given: dict[str, MemorySink], transforms: Mapping[str, str]) -> Pipeline:
-    """A job over one stream, of these transforms."""
-    stream = {"schema": SCHEMA, "format": "json", "path": "data/s", "options": {"maxFilesPerTrigger": 1}}
+def pipeline(
+    folder: Path,
+    given: dict[str, MemorySink],
+    transforms: Mapping[str, str],
+    *,
+    start_at: Mapping[str, str] | None = None,
+    streams: Sequence[str] = ("s",),
+    checkpoint: str = "state",
+) -> Pipeline:
+    """A job of these transforms. `start_at`: where some of them begin."""
+    begin = {name: {"start_at": instant} for name, instant in (start_at or {}).items()}
+    stream = {"schema": SCHEMA, "format": "json", "options": {"maxFilesPerTrigger": 1}}
     stream["eventtime"] = {"column": "ts", "type": "unixtimestamp_ms", "strict": True}
     settings = {
-        "streams": {"s": stream},
-        "options": {"trigger": "available_now", "checkpoint": "state", "shards": 2, "eventtime.enabled": True,
+        "streams": {name: stream | {"path": f"data/{name}"} for name in streams},
+        "options": {"trigger": "available_now", "checkpoint": checkpoint, "shards": 2, "eventtime.enabled": True,
                     "max_future_skew": "off", **LAG},
-        "transforms": {name: {"sql": sql, "sink": name} for name, sql in transforms.items()},
+        "transforms": {name: {"sql": sql, "sink": name, **begin.get(name, {})} for name, sql in transforms.items()},
         "sinks": {name: {"format": "memory"} for name in given},
     }  # fmt: skip
     made = Pipeline.from_dict(settings, folder)
@@ -114,8 +127,9 @@ def shown(sink: MemorySink) -> Counter[str]:
 def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     """Two join a transform that has run alone; it is handed over to another plan, one is drained, one is dropped."""
     given, feeder = batches(), HandOverJob(tmp_path, BASE)
-    sinks = {name: MemorySink(name) for name in ("a", "b", "c")}
+    sinks = {name: MemorySink(name) for name in ("a", "b", "c", "d")}
     tumbling = {size: BASE.sql.replace("4)", f"{size})") for size in (2, 4, 8)}
+    start_at = {"d": "1970-01-01T00:00:35Z"}
 
     def run(
         count: int,
@@ -126,15 +140,21 @@ def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
         drain_removed: bool = False,
     ) -> None:
         feeder.feed_all(given[feeder.fed : feeder.fed + count])
-        made = pipeline(tmp_path, sinks, transforms)
+        made = pipeline(
+            tmp_path, sinks, transforms, start_at={name: at for name, at in start_at.items() if name in transforms}
+        )
         finish(made.start(spark, evolve=evolve, drain_removed=drain_removed), drain=drain)
 
     run(2, {"a": tumbling[4]})
     run(2, {"a": tumbling[4], "b": tumbling[8], "c": tumbling[2]})
     with pytest.raises(StateError, match="no longer has `b`"):
         run(0, {"a": tumbling[4], "c": tumbling[2]})
-    run(2, {"a": tumbling[8], "c": tumbling[2]}, evolve=True, drain_removed=True)
-    run(2, {"a": tumbling[8]}, drain=True, evolve=True)
+    start_at["d"] = "1970-01-01T00:00:20Z"
+    with pytest.raises(StateError, match="has read rows up to 1970-01-01T00:00:3"):
+        run(0, {"a": tumbling[4], "b": tumbling[8], "c": tumbling[2], "d": tumbling[4]})
+    start_at["d"] = "1970-01-01T00:00:35Z"
+    run(2, {"a": tumbling[8], "c": tumbling[2], "d": tumbling[4]}, evolve=True, drain_removed=True)
+    run(2, {"a": tumbling[8], "d": tumbling[4]}, drain=True, evolve=True)
     whole = [row for batch in given for row in batch]
     alone = replace(BASE, sql=tumbling[4]).harness()
     cut = HandOver.of(alone, replace(BASE, sql=tumbling[8]).harness(), max(row["ts"] for row in whole[:48]) * 1000)
@@ -144,6 +164,7 @@ def test_transforms_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert shown(sinks["b"]) == windows(whole[24:48], 8), "drained when it was removed"
     assert set(shown(sinks["c"])) <= set(windows(whole[24:72], 2)), "its open windows are dropped"
+    assert shown(sinks["d"]) == windows(whole, 4, lambda start: start >= 35), "from its start on"
     assert len(list((tmp_path / "state").glob("**/spark"))) == 1, "one query from the first batch to the last"
 
 
@@ -161,16 +182,48 @@ TOGETHER = {
 
 
 def test_transforms_of_a_job_that_change_together(spark: SparkSession, tmp_path: Path) -> None:
-    """Windows over windows, FROM, windows by state, and updates of windows: each as in the harness."""
+    """Windows over windows, FROM, windows by state, and updates of windows: each as in the harness.
+
+    While both versions run, the state is not divided anew, and a savepoint is where another checkpoint begins.
+    """
     given, feeder = batches(), HandOverJob(tmp_path, BASE)
     sinks = {name: MemorySink(name) for name in TOGETHER}
-    for number, count in enumerate((3, 5)):
-        feeder.feed_all(given[feeder.fed : feeder.fed + count])
-        made = pipeline(tmp_path, sinks, {name: queries[number] for name, queries in TOGETHER.items()})
-        finish(made.start(spark, evolve=True), drain=number == 1)
+    queries = [{name: both[number] for name, both in TOGETHER.items()} for number in range(2)]
+    for low, high, transforms in ((0, 3, queries[0]), (3, 4, queries[1])):
+        feeder.feed_all(given[low:high])
+        finish(pipeline(tmp_path, sinks, transforms).start(spark, evolve=True), drain=False)
+    both = pipeline(tmp_path, sinks, queries[1])
+    with pytest.raises(StateError, match="hands its windows over to another plan, which has not ended"):
+        Rescale(both, 3).carry_out(spark)
+    origin = Origin(both.store, get_savepoint(both.store, "halfway", 60))
+    feeder.feed_all(given[4:])
+    made = pipeline(tmp_path, sinks, queries[1], checkpoint="later")
+    start_from(origin, made.config, made.plans)
+    finish(made.start(spark), drain=True)
     for name, (old, new) in TOGETHER.items():
         case = Case(replace(BASE, sql=old), replace(BASE, sql=new))
         assert shown(sinks[name]) == counted(in_harness(case, given)), name
+
+
+def test_streams_that_are_read_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark goes on with the offsets of each, which it knows by the number of the source."""
+    both = "SELECT ts, k, v FROM {} UNION ALL SELECT ts, k, v FROM {}"
+    sql = "SELECT window_start, k, count(*) AS n FROM ({}) GROUP BY k, tumblingwindow('ss', {})"
+    given, sink = batches(), {"a": MemorySink("a")}
+    streams = Query(sql, {"s": SCHEMA, "t": SCHEMA}, LAG)
+    feeder, made = HandOverJob(tmp_path, streams), None
+    for names, size, low, high in ((("s", "t"), 4, 0, 3), (("t", "s"), 8, 3, 8)):
+        for batch in given[low:high]:
+            feeder.feed(batch[:8], "s")
+            feeder.feed(batch[8:], "t")
+        made = pipeline(tmp_path, sink, {"a": sql.format(both.format(*names), size)}, streams=("s", "t"))
+        finish(made.start(spark, evolve=True), drain=size == 8)
+    assert made is not None
+    cuts = [each.cut_us for each in made.checkpoint(made.plans[0]).record().plans if each.cut_us is not None]
+    rows = [row for batch in given for row in batch]
+    assert shown(sink["a"]) == windows(rows, 4, lambda start: start * 1_000_000 < cuts[0]) + windows(
+        rows, 8, lambda start: start * 1_000_000 >= cuts[0]
+    )
 
 
 def test_a_query_that_is_changed_again_before_it_has_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,16 +20,17 @@ from windowpane.core.columns import TIME_SOURCE
 from windowpane.core.runner import BatchResult
 from windowpane.core.wire import StageMessage
 from windowpane.plan.pipeline import plan_pipeline
+from windowpane.remote.access import NO_ACCESS
 from windowpane.scan.scan import Scan
 from windowpane.scan.shared_scan import SharedScan
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.fold_stage import FoldStage
-from windowpane.spark.job_inputs import worker_scan
+from windowpane.spark.job_inputs import JobMember, Sources, job_inputs, worker_scan
 from windowpane.spark.job_stages import JobStages, pack_parts, tagged, unpack_parts, untagged
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
 from windowpane.spark.timings import SPENT
-from windowpane.sql import parse_schema
+from windowpane.sql import SessionFacts, parse_schema
 
 pytestmark = pytest.mark.slow
 
@@ -183,6 +184,29 @@ def test_transforms_that_fold_alike_fold_once(tmp_path: Path, context: TaskConte
     for tag in ALIKE:
         for one, all_of_them in zip(sent([tag]), together, strict=True):
             assert said(one[tag]) == said(all_of_them[tag]), tag
+
+
+@pytest.mark.parametrize("order", [["t", "s"], ["s", "t"], []])
+def test_streams_are_read_in_the_order_in_which_spark_knows_them(order: list[str]) -> None:
+    """Also if the transform that read them so has left the job."""
+    both = "SELECT k, count(*) AS n FROM (SELECT ts, k, v FROM {} UNION ALL SELECT ts, k, v FROM {}) GROUP BY k, {}"
+    stream = STREAM | {"format": "json", "path": "in"}
+    config = parse_pipeline(
+        {
+            "streams": {"s": stream, "t": stream},
+            "options": {"eventtime.enabled": True},
+            "transforms": {"a": {"sql": both.format("s", "t", "tumblingwindow('ss', 2)"), "sink": "out"}},
+            "sinks": {"out": {"format": "console"}},
+        }
+    )
+
+    def handed(scan: Any) -> Any:
+        return scan.stream
+
+    members = [JobMember(plan, Sources(handed, handed, handed)) for plan in plan_pipeline(config)]
+    no_spark: Any = None
+    found = job_inputs(no_spark, members, SessionFacts(), feedback=True, access=NO_ACCESS, order=order)
+    assert [each.partitions_of for each in found] == (order or ["s", "t"])
 
 
 def said(message: Any) -> Any:

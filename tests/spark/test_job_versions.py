@@ -67,6 +67,15 @@ def test_a_version_may_be_changed_before_it_has_run() -> None:
     assert list(Standing.of([OLD, middle, cut, fourth], {"": entry(90)}, known).before) == ["", "~2", "~3", "~4"]
 
 
+def test_rows_before_the_start_of_a_transform_are_not_late() -> None:
+    """There is no version before it whose rows they could be."""
+    first = Version("b", "b", Cut(from_us=100), begins=True)
+    assert Standing.of([first], {"b": entry(1)}, {}).alone == ()
+    cut = replace(first, cut=Cut(100, 200), ends_us=210)
+    found = Standing.of([cut, Version("b~2", "b", Cut(from_us=200))], {"b": entry(1)}, {})
+    assert (list(found.before), found.alone) == (["b", "b~2"], ())
+
+
 def test_a_removed_transform_ends_at_once() -> None:
     gone = Version("b", "b", leaves=True)
     assert Standing.of([gone], {"b": entry(1)}, {}).ending == ("b",)

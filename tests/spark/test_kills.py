@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.torture import compare, torture
+from bench.torture_evolve import VERSIONS, Torture
 from bench.torture_state import merging_batches, torture_state
 
 pytestmark = pytest.mark.spark
@@ -17,6 +18,14 @@ def test_six_kills_of_the_driver_with_side_outputs(tmp_path: Path) -> None:
     verdict = torture(tmp_path, kills=6, seed=11, files=6)
     assert len(verdict.killed) == 6
     assert not verdict.differences
+
+
+def test_a_kill_while_a_query_hands_over(tmp_path: Path) -> None:
+    """`make torture-evolve` changes the query five times."""
+    torture_evolve = Torture(tmp_path, seed=5, files=6, versions=[VERSIONS[0], VERSIONS[2]])
+    wrong = torture_evolve.run(kills=[1], most=1)
+    assert not wrong
+    assert torture_evolve.open_versions == [1, 2], "old and new query ran side by side when it was killed"
 
 
 def test_a_difference_would_be_seen() -> None:

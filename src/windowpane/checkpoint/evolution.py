@@ -12,8 +12,9 @@ from windowpane.errors import StateError
 from windowpane.plan.adoption import Adopted, adopted_shape
 from windowpane.plan.build import Plan
 from windowpane.plan.changes import RETIMES, Change, closed_until_us, compare, settings_only
-from windowpane.plan.cuts import cut_between_us
+from windowpane.plan.cuts import cut_between_us, first_start_us
 from windowpane.plan.shape import PlanShape, shape_of
+from windowpane.time import format_instant
 
 NO_CUT = "no instant begins a window in both queries"
 _EARLIER = "an earlier version made this checkpoint and did not keep enough of its plan"
@@ -29,7 +30,7 @@ def change_to(record: PlanRecord, plan: Plan) -> Change:
     same = record.plan_id == plan.plan_id
     if record.shape is None:
         return Change("unchanged") if same else Change("refused", reason=_EARLIER)
-    found = compare(record.shape, shape_of(plan))
+    found = compare(record.shape, shape_of(plan), in_any_order=bool(record.sources))
     if same:
         found = settings_only(record.shape, shape_of(plan), found)
     if found.kind == "hand_over" and record.definition is None:
@@ -99,13 +100,15 @@ def handed_over(record: PlanRecord, plan: Plan, change: Change, last: Entry | No
     version = PlanVersion(plan.plan_id, plan.query.canonical, _now_us(), 0 if last is None else last.batch_id + 1,
                           change.kind, change.what, cut)  # fmt: skip
     old = replace(record, until_us=cut, plans=(), earlier=())
-    return replace(
+    found = replace(
         made,
         ticks=record.ticks, generation=record.generation, unnamed_until=record.unnamed_until, job=record.job,
-        steps=record.steps, shape=shape_of(plan), plans=(*before, version), version=number, from_us=cut,
+        steps=record.steps, sources=record.sources, shape=shape_of(plan), plans=(*before, version), version=number,
+        from_us=cut,
         windows_of=_renewed(plan.plan_id, number) if plan.plan_id in used else None,
-        earlier=record.earlier if last is None else (*record.earlier, old),
+        earlier=record.earlier if last is None else (*record.earlier, old), start_us=record.start_us,
     )  # fmt: skip
+    return starting(found, replace(plan, start_us=record.start_us)) if last is None and record.begins else found
 
 
 def evolved(record: PlanRecord, plan: Plan, change: Change, last: Entry | None) -> PlanRecord:
@@ -146,7 +149,33 @@ def first_version(record: PlanRecord, since_us: int | None) -> PlanVersion:
 
 def begun(record: PlanRecord, plan: Plan) -> PlanRecord:
     """The record of a new checkpoint."""
-    return replace(record, shape=shape_of(plan), plans=(first_version(record, _now_us()),))
+    return starting(replace(record, shape=shape_of(plan), plans=(first_version(record, _now_us()),)), plan)
+
+
+def starting(record: PlanRecord, plan: Plan) -> PlanRecord:
+    """The record of a transform that has not run, with the instant at which it begins."""
+    return replace(record, start_us=plan.start_us, from_us=first_start_us(plan), begins=plan.start_us is not None)
+
+
+def check_start(record: PlanRecord | None, plan: Plan, read_us: int | None) -> None:
+    """StateError if the transform is to begin at an instant and has begun at another, or can no longer.
+
+    `record` None: it is new. `read_us`: the largest event time that the job has read.
+    """
+    if plan.start_us is None or (record is not None and record.start_us == plan.start_us):
+        return
+    what = f"transform `{plan.transform}` has `start_at` {format_instant(plan.start_us)}"
+    if record is not None:
+        was = (
+            "it has begun without one" if record.start_us is None else f"it began at {format_instant(record.start_us)}"
+        )
+        hint = "remove `start_at`, or put it back as it was: it only counts for a transform that is new"
+        raise StateError("CHECKPOINT_START_AT", f"{what}, but {was}", hint)
+    if read_us is not None and read_us >= plan.start_us:
+        raise StateError(
+            "CHECKPOINT_START_AT", f"{what}, and its job has read rows up to {format_instant(read_us)}: the transform "
+            "has not seen them", "set a later instant; windowpane backfill computes the windows before it",
+        )  # fmt: skip
 
 
 def _adopted(record: PlanRecord, new: PlanShape) -> PlanShape:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from windowpane.checkpoint.job_members import NO_CONSENT, Consent, join, joined, taken_out
 from windowpane.checkpoint.jobs import JobFile, JobRecord, job_store, recorded_jobs
 from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.removed_jobs import check_removed_jobs, drop_removed_jobs
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, open_plans, suffix_of, transform_checkpoint
 from windowpane.config import Options
@@ -86,7 +87,7 @@ def claim_jobs(
     jobs = recorded_jobs(store)
     plans = {plan.transform: plan for plan in open_plans(store, [plan for job in planned for plan in job.plans])}
     _check_recorded(store, jobs, planned, list(plans.values()), consent)
-    jobs = taken_out(store, jobs, consent)
+    jobs = drop_removed_jobs(store, taken_out(store, jobs, consent), consent)
     for job in planned:
         jobs |= _created(store, jobs, [plan for plan in job.plans if plan.transform in plans], job.name, options)
     together = [[plans[name] for name in record.transforms if name in plans] for record in jobs.values()]
@@ -163,6 +164,7 @@ def _check_recorded(
     consent: Consent,
 ) -> None:
     """StateError unless the transforms of each recorded job still run, and together, or are removed with consent."""
+    check_removed_jobs(store, jobs, consent)
     names = {plan.transform for plan in plans}
     groups = [{plan.transform for plan in job.plans} for job in planned]
     for name, record in jobs.items():

@@ -97,7 +97,8 @@ def joined(
         host = Checkpoint(store.below(name)).plan.read()
         if host is not None and not host.job and host.scanned and not host.reinject and _fits(new, ticks=host.ticks):
             members = [name, *(plan.transform for plan in new)]
-            record = JobRecord(members, host.shards, host.ticks, host.generation, host=name, steps=host.steps)
+            record = JobRecord(members, host.shards, host.ticks, host.generation, host=name, steps=host.steps,
+                               sources=host.sources)  # fmt: skip
             return (f"{name}-job" if name in jobs else name), record
     return None
 

@@ -33,6 +33,8 @@ class JobRecord:
     """The transform in whose folder the job is; empty for a folder in `jobs`."""
     steps: int | None = None
     """As of PlanRecord."""
+    sources: list[str] = field(default_factory=list)
+    """The streams that workers read, in the order in which Spark numbers them. Empty: not recorded yet."""
     leaving: list[str] = field(default_factory=list)
     """Transforms that the pipeline no longer has: they end with the next micro-batch."""
     dropped: list[str] = field(default_factory=list)

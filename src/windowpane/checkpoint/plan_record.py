@@ -72,7 +72,11 @@ class PlanRecord:
     version: int = 1
     """Which of the versions of the transform it is. Each hand-over makes the next one, with a state of its own."""
     from_us: int | None = None
-    """The version has the windows that start here or after; None if none was before it."""
+    """The version has the windows that start here or after; None if it has all."""
+    start_us: int | None = None
+    """The transform was to begin here, by `start_at`."""
+    begins: bool = False
+    """`from_us` is where the transform begins. No version was before this one: earlier rows are skipped, not late."""
     until_us: int | None = None
     """The version has the windows that start before; None for the current one."""
     earlier: tuple[PlanRecord, ...] = ()
@@ -81,6 +85,8 @@ class PlanRecord:
     """Whether workers decode the rows: then one read is enough for several plans."""
     steps: int | None = None
     """How many stateful stages the query has: Spark continues only with those it knows. None: not recorded yet."""
+    sources: list[str] = field(default_factory=list)
+    """The streams that workers read, in the order in which Spark numbers them. Empty: not recorded yet."""
 
     @classmethod
     def of(cls, plan: Plan, shards: int, *, spread: bool | None = None) -> PlanRecord:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from windowpane.checkpoint.agreement import check_agreement
-from windowpane.checkpoint.evolution import begun, change_to, check_change, evolved, handed_over
+from windowpane.checkpoint.evolution import begun, change_to, check_change, check_start, evolved, handed_over
 from windowpane.checkpoint.generations import remove_others, spark_folder
 from windowpane.checkpoint.jobs import JobFile, JobRecord, job_store, recorded_jobs
 from windowpane.checkpoint.ledger import Entry, Ledger
@@ -231,6 +231,7 @@ class Checkpoint:
             )
         committed = self.log.last_committed()
         if self._joins():
+            check_start(None, plan, self._read_us(committed))
             return None
         check_agreement(self.log, self.ledger, self.plan)
         self.queue.check(self.ledger, self.log, committed)
@@ -238,11 +239,18 @@ class Checkpoint:
         check_outbox(self.ledger, self.result_outbox, committed, lambda entry: entry.result_outbox)
         record = self._read()
         if record is not None:
+            check_start(record, plan, None)
             check_change(record, plan, self.address, evolve=evolve, last=self.ledger.last())
             check_reinjection(record, plan, self.address)
             check_shards(record, shards, self.address)
             check_spread(record, plan, self.address, spread=spread)
         return record
+
+    def _read_us(self, committed: int) -> int | None:
+        """The largest event time that any transform of the job has read."""
+        entries = self.ledger.read_with_versions(committed)[0].values() if committed >= 0 else ()
+        known = [us for entry in entries for us in (*entry.maxima.values(), entry.latest_us) if us is not None]
+        return max(known, default=None)
 
     def _joins(self) -> bool:
         """Whether the transform is new to a job that may have run without it."""
@@ -269,7 +277,7 @@ class Checkpoint:
             return record
         return replace(
             record, shards=shared.shards, ticks=shared.ticks, generation=shared.generation, job=self.job_name,
-            steps=shared.steps,
+            steps=shared.steps, sources=shared.sources,
         )  # fmt: skip
 
     def dropped(self) -> list[str]:
@@ -277,14 +285,21 @@ class Checkpoint:
         shared = None if self.job is None else JobFile(self.job).read()
         return [] if shared is None else shared.dropped
 
-    def note_steps(self, steps: int) -> None:
-        """Record how many stateful stages the query has, if that is not known. Only the holder of the lease may."""
+    def note_query(self, steps: int, sources: Sequence[str]) -> None:
+        """Record the stateful stages and the sources of the query, if they are not known: Spark numbers both.
+
+        Only the holder of the lease may.
+        """
         shared = None if self.job is None else JobFile(self.job).read()
         record = self.plan.read() if shared is None else None
-        if self.job is not None and shared is not None and shared.steps is None:
-            JobFile(self.job).write(replace(shared, steps=steps))
-        if record is not None and record.steps is None:
-            self.plan.write(replace(record, steps=steps))
+        known = shared or record
+        if known is None or (known.steps is not None and known.sources):
+            return
+        steps, sources = known.steps or steps, known.sources or list(sources)
+        if self.job is not None and shared is not None:
+            JobFile(self.job).write(replace(shared, steps=steps, sources=sources))
+        if record is not None:
+            self.plan.write(replace(record, steps=steps, sources=sources))
 
     def finish(self, entry_id: int) -> None:
         """Mark the checkpoint as finished after a graceful end: nothing starts here again."""

@@ -13,12 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 from windowpane.checkpoint.evolution import NO_CUT, change_to, cut_us, first_version
+from windowpane.checkpoint.job_members import Consent
 from windowpane.checkpoint.jobs import JobRecord, recorded_jobs
+from windowpane.checkpoint.removed_jobs import removed_jobs
 from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.cli.figures import instant, output_width
 from windowpane.config import find_pipeline, load_pipeline
 from windowpane.plan.build import Plan
 from windowpane.plan.changes import Change
+from windowpane.plan.cuts import first_start_us
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.inspection import find_transforms, only
 from windowpane.runtime.location import pipeline_store, store_of_file
@@ -54,18 +57,25 @@ def diff(path: Path | None, transform: str | None, *, as_json: bool) -> str:
     found = {plan.transform: _found(plan, transform_checkpoint(store, plan.transform, jobs)) for plan in plans}
     if transform is None:
         left = [name for name in store.names() if name not in found and Checkpoint(store.below(name)).plan.exists()]
-        found |= {name: _removed(name, jobs) for name in left}
+        gone = removed_jobs(store, jobs, Consent(defined=frozenset(config.transforms)))
+        unused = {name for members in gone for name in members}
+        found |= {name: _removed(name, jobs, unused=name in unused) for name in left}
     if as_json:
         return json.dumps({name: each.as_dict() for name, each in found.items()}, indent=2)
     rows = [[name, each.flags if each.consent else "", each.words()] for name, each in found.items()]
     return _table(["transform", "consent", "what happens"], rows)
 
 
-def _removed(transform: str, jobs: Mapping[str, JobRecord]) -> _Found:
-    """What becomes of a transform that the pipeline no longer has."""
+def _removed(transform: str, jobs: Mapping[str, JobRecord], *, unused: bool) -> _Found:
+    """What becomes of a transform that the pipeline no longer has. `unused`: nor any other of its job."""
     job = next((record for record in jobs.values() if transform in record.members), None)
+    if unused:
+        reason = (
+            "nothing goes on with its state, and --evolve drops it: to emit its open windows, put it back and drain it"
+        )
+        return _Found(Change("removed", reason=reason), consent=True, flags="yes, --evolve")
     if job is None:
-        return _Found(Change("removed", reason="its state stays in the checkpoint, and nothing goes on with it"))
+        return _Found(Change("removed", reason="it has ended"))
     if transform in job.leaving:
         return _Found(Change("removed", reason="it emits its open windows with the next micro-batch, and ends"))
     reason = "--drain-removed lets it emit its open windows with the next micro-batch, --evolve drops its state"
@@ -75,7 +85,8 @@ def _removed(transform: str, jobs: Mapping[str, JobRecord]) -> _Found:
 def _found(plan: Plan, checkpoint: Checkpoint) -> _Found:
     record = checkpoint.plan.read()
     if record is None:
-        return _Found(Change("new"))
+        begins_us = first_start_us(plan)
+        return _Found(Change("new", () if begins_us is None else (f"windows from {instant(begins_us)} on",)))
     change, last = change_to(record, plan), checkpoint.ledger.last()
     if change.kind != "hand_over":
         return _Found(change, change.needs_consent and record.plan_id != plan.plan_id)

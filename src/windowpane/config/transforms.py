@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from windowpane.config.durations import OptionalDuration, PositiveDuration
+from windowpane.config.instants import OptionalInstant
 from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Label, Names, RateLimit, Text, distinct
 from windowpane.outcomes import SIDE_KINDS, SideKind
@@ -121,6 +122,12 @@ class Transform(Settings):
         default=None,
         alias="allowed_lateness",
         description="How long a window accepts rows after the watermark has passed its end. Unset: 0.",
+    )
+    start_at_us: OptionalInstant = Field(
+        default=None,
+        alias="start_at",
+        description="The transform has the windows that start at this instant or later, and skips all other rows. "
+        "Unset: it begins with the first row that it reads.",
     )
     dedupe: Dedupe | None = Field(default=None, description="Removes duplicate rows.")
     limits: Limits = Field(default_factory=Limits, description="Limits on the state.")

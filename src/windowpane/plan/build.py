@@ -64,6 +64,8 @@ class Plan:
     """The event-time types that its steps refer to."""
     scan: ColumnarScan | None = None
     """How workers read the stream without the JVM; None if Spark has to read it."""
+    start_us: int | None = None
+    """It has the windows that start here or after."""
     definition: Definition | None = field(default=None, repr=False)
     """What it was planned from; None if that was not a pipeline.toml."""
 
@@ -138,6 +140,7 @@ def plan_query(
         + scan_notes,
         types=types,
         scan=scan,
+        start_us=context.transform.start_at_us,
     )
 
 

@@ -51,13 +51,14 @@ class Change:
         return f"{WORDS[self.kind]}{changed}" + (f": {self.reason}" if self.reason else "")
 
 
-def compare(old: PlanShape, new: PlanShape) -> Change:
-    """What a change from one shape to another does."""
+def compare(old: PlanShape, new: PlanShape, *, in_any_order: bool = False) -> Change:
+    """What a change from one shape to another does. `in_any_order`: it is known in which order Spark reads streams."""
     if set(old.streams) != set(new.streams):
         was, now = ", ".join(old.streams), ", ".join(new.streams)
         reason = f"it read {was}, and would read {now}: rows of other streams were never in its state"
         return Change("refused", ("streams",), reason)
-    if old.reads and old.reads != new.reads:
+    same_reads = old.reads == new.reads or (in_any_order and sorted(old.reads) == sorted(new.reads))
+    if old.reads and not same_reads:
         was, now = ", ".join(old.reads), ", ".join(new.reads)
         reason = f"FROM read {was}, and would read {now}: Spark goes on with the sources that it knows, in their order"
         return Change("refused", ("FROM",), reason)

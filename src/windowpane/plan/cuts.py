@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from windowpane.core.windows import AlignedSpec
-from windowpane.plan.shape import PlanShape
+from windowpane.errors import PlanError
+from windowpane.plan.build import Plan
+from windowpane.plan.shape import PlanShape, shape_of
 from windowpane.sql import Catalog, bind
 
 TRIES = 2_000
@@ -21,6 +23,17 @@ def cut_between_us(old: PlanShape, new: PlanShape, read_us: int) -> int | None:
     The new plan has read none of these rows, so its windows may not reach back to them.
     """
     return common_cut_us([*old.spans, *new.spans], read_us + new.looks_back_us)
+
+
+def first_start_us(plan: Plan) -> int | None:
+    """Where the first window of a plan with `start_at` starts; None if the plan has none."""
+    if plan.start_us is None:
+        return None
+    found = common_cut_us(shape_of(plan).spans, plan.start_us - 1)
+    if found is None:
+        raise PlanError("START_AT", f"the windows of transform `{plan.transform}` never start at the same instant",
+                        "remove `start_at`", sql=plan.query.text)  # fmt: skip
+    return found
 
 
 def common_cut_us(clauses: Sequence[str], after_us: int) -> int | None:

@@ -59,6 +59,14 @@ def check_hand_over(plan: Plan) -> None:
     raise PlanError("HAND_OVER", message, "begin anew: windowpane reset", sql=plan.query.text)
 
 
+def check_start(plan: Plan) -> None:
+    """PlanError if this plan cannot begin at an instant, and is to."""
+    reason = why_not_handed_over(plan)
+    if plan.start_us is not None and reason:
+        message = f"transform `{plan.transform}` cannot begin at an instant: {reason}"
+        raise PlanError("START_AT", message, "remove `start_at`", sql=plan.query.text)
+
+
 def cut_plan(plan: Plan, cut: Cut) -> Plan:
     """The plan with only the windows within the cut. Windows that are not aligned are cut: it has the rows within."""
     last, *below = reversed(plan.stages.windows)

@@ -14,6 +14,7 @@ from windowpane.plan.build import Plan, plan_query
 from windowpane.plan.definitions import Definition, definition_of, redefined
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.functions import load_functions
+from windowpane.plan.hand_over import check_start
 from windowpane.sql import (
     Catalog,
     Schema,
@@ -143,6 +144,7 @@ def _planned(config: PipelineConfig, name: str, bound: BoundQuery, registry: Eve
         session=SessionFacts.of(config.spark.spark_config),
         others=config.transforms,
     )
+    check_start(plan)
     return replace(plan, definition=definition_of(config, name))
 
 

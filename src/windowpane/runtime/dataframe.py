@@ -139,7 +139,13 @@ def _plan(bound: BoundQuery, streams: dict[str, Stream], options: Options, trans
             "leave them out and compute them in the job's foreachBatch, or run the query with windowpane.Pipeline",
             sql=bound.text,
         )
-    return plan_query(bound, streams, options, parse_transform(transform), name="query")
+    plan = plan_query(bound, streams, options, parse_transform(transform), name="query")
+    if plan.start_us is not None:
+        raise ConfigError(
+            "NOT_IN_DATAFRAME", "start_at only applies to a windowpane pipeline, and this is a query of the job",
+            "filter the rows of the DataFrame, or run the query with windowpane.Pipeline", key="transform.start_at",
+        )  # fmt: skip
+    return plan
 
 
 def _ddl(frame: DataFrame) -> str:

@@ -72,7 +72,7 @@ class JobStart:
         sinks = [build_sinks(self._config(claimed), claimed.plan, self.given) for claimed in self.claims]
         build = partial(self._build, identified=[any(sink.wants_identity for sink in each) for each in sinks])
         dataflow = build(EXACTLY)
-        self.checkpoint.note_steps(dataflow.job.last_step)
+        self.checkpoint.note_query(dataflow.job.last_step, dataflow.sources)
         runners: dict[str, BatchRunner] = {}
         for claimed, own in zip(self.claims, sinks, strict=True):
             output, side = self._outputs(claimed, own, stopping)
@@ -157,6 +157,7 @@ class JobStart:
             overflow=self.checkpoint.overflow.make(),
             access=session_access(self.spark),
             steps=record.steps,
+            sources=record.sources,
         )
 
     def _member(self, claimed: Claimed, reading: Reading, *, identified: bool) -> JobMember:

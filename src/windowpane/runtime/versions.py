@@ -52,7 +52,7 @@ def _earlier(config: PipelineConfig, claimed: Claimed, record: PlanRecord) -> Cl
     shared = claimed.record
     known = replace(
         record, shards=shared.shards, ticks=shared.ticks, generation=shared.generation, job=shared.job,
-        steps=shared.steps,
+        steps=shared.steps, sources=shared.sources,
     )  # fmt: skip
     own = replace(claimed, checkpoint=claimed.checkpoint.of_version(record.version), record=known)
     return replace(own, plan=cut_plan(plan, own.cut))
@@ -72,6 +72,7 @@ def version_of(claimed: Claimed) -> Version:
         claimed.checkpoint.tag,
         claimed.cut,
         ends_us=None if until_us is None else ends_us(claimed.plan, until_us),
+        begins=claimed.record.begins,
         leaves=claimed.leaves,
     )
 

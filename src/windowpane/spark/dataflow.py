@@ -45,6 +45,8 @@ class Dataflow:
     results: Mapping[str, ResultFrame]
     shard_ids: tuple[int, ...]
     """What Spark calls the shards."""
+    sources: tuple[str, ...] = ()
+    """The streams that workers read, in the order in which Spark numbers them."""
 
     @property
     def only_results(self) -> ResultFrame:
@@ -63,15 +65,25 @@ def build_dataflow(
     overflow: str | None = None,
     access: Access = NO_ACCESS,
     steps: int | None = None,
+    sources: Sequence[str] = (),
 ) -> Dataflow:
     """Put the stages of all transforms together. `feedback`: the host tells tasks the watermark of the batch before.
 
     `ticks`: micro-batches come without input too. `cache_bytes`: how much of the state each executor caches on its
     disk. `overflow`: a folder or an address for large results. `access`: how workers reach object stores. `steps`: how
-    many stateful stages the query has; None: as many as those of its transforms need that are not late.
+    many stateful stages the query has; None: as many as those of its transforms need that are not late. `sources`: the
+    streams in the order in which the query has read them before.
     """
     built = fold_input(
-        spark, members, shards=shards, feedback=feedback, ticks=ticks, overflow=overflow, access=access, steps=steps
+        spark,
+        members,
+        shards=shards,
+        feedback=feedback,
+        ticks=ticks,
+        overflow=overflow,
+        access=access,
+        steps=steps,
+        sources=sources,
     )
     packed, job = built.packed, built.job
     for step in range(1, job.last_step + 1):
@@ -90,6 +102,7 @@ def fold_input(
     overflow: str | None,
     access: Access,
     steps: int | None = None,
+    sources: Sequence[str] = (),
 ) -> Dataflow:
     """The part of a dataflow before the first shuffle, for `packed` the messages of the fold stage.
 
@@ -100,7 +113,7 @@ def fold_input(
     facts = SessionFacts.of(settings)
     for member in members:
         _check_session(member.plan, facts)
-    inputs = job_inputs(spark, members, facts, feedback=feedback, access=access)
+    inputs = job_inputs(spark, members, facts, feedback=feedback, access=access, order=sources)
     shards = shards or _shards_for(spark, inputs)
     stages, results = dict[str, Stages](), dict[str, ResultFrame]()
     for member in sorted(members, key=lambda each: each.is_late):
@@ -118,7 +131,8 @@ def fold_input(
     packed = reduce(DataFrame.unionAll, [each.folded(job, ids) for each in inputs])
     if ticks:
         packed = packed.unionAll(ticking(spark, TickStage(job, ids), NOW))
-    return Dataflow(packed, job, results, ids)
+    read = tuple(each.partitions_of for each in inputs if each.partitions_of is not None)
+    return Dataflow(packed, job, results, ids, read)
 
 
 def _fitting(

@@ -89,9 +89,18 @@ class JobInput:
 
 
 def job_inputs(
-    spark: SparkSession, members: Sequence[JobMember], facts: SessionFacts, *, feedback: bool, access: Access
+    spark: SparkSession,
+    members: Sequence[JobMember],
+    facts: SessionFacts,
+    *,
+    feedback: bool,
+    access: Access,
+    order: Sequence[str] = (),
 ) -> list[JobInput]:
-    """One for each stream that workers read, and one for all of FROM of each transform whose rows Spark decodes."""
+    """One for each stream that workers read, and one for all of FROM of each transform whose rows Spark decodes.
+
+    `order`: the streams that workers read, as the query has read them before. Spark knows its sources by their numbers.
+    """
     scanned: dict[tuple[str, str], dict[str, StreamScan]] = {}
     found: list[JobInput] = []
     opened: dict[str, Sources] = {}
@@ -110,7 +119,9 @@ def job_inputs(
         else:
             found.append(_decoded_by_spark(spark, member, feedback=feedback))
     plans = {member.tag: member.plan for member in members if member.steady}
-    return [_scanned(opened, each, plans, access) for each in scanned.values()] + found
+    known = {name: number for number, name in enumerate(order)}
+    ordered = sorted(scanned, key=lambda each: known.get(each[1], len(known)))
+    return [_scanned(opened, scanned[each], plans, access) for each in ordered] + found
 
 
 def _decoded_by_spark(spark: SparkSession, member: JobMember, *, feedback: bool) -> JobInput:

@@ -34,6 +34,8 @@ class Version:
     cut: Cut = WHOLE
     ends_us: int | None = None
     """When the watermark has come here, its last window is closed. None for the current version."""
+    begins: bool = False
+    """Its cut is where the transform begins: no version was before it."""
     leaves: bool = False
     """The pipeline no longer has the transform: all of its versions end at once."""
 
@@ -66,7 +68,7 @@ class Standing:
             before |= standing
             ending += done
             left = [each for each in running if each.tag not in done]
-            alone += [each.tag for each in left[:1] if each.cut.from_us is not None]
+            alone += [each.tag for each in left[:1] if each.cut.from_us is not None and not each.begins]
         return cls(before, tuple(ending), tuple(alone))
 
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from windowpane.config import Stream, parse_options, parse_stream, parse_table, parse_transform
+from windowpane.core.windows.cut import Cut
 from windowpane.errors import ConfigError, SqlError
 from windowpane.plan.adoption import Adopted, adopt_names, keep_closed
 from windowpane.plan.build import Plan, plan_query
+from windowpane.plan.cuts import first_start_us
 from windowpane.plan.eventtime.types import EventtimeTypes
+from windowpane.plan.hand_over import check_start, cut_plan
 from windowpane.plan.pipeline import source_schema
 from windowpane.sql import Catalog, bind, parse_schema, transform_at_fault
 from windowpane.sql.query import Column
@@ -74,6 +77,9 @@ def plan_test_query(
     except SqlError as error:
         transform_at_fault(error, sql, queries)
         raise
+    check_start(plan)
+    begins_us = first_start_us(plan)
+    plan = plan if begins_us is None else cut_plan(plan, Cut(from_us=begins_us))
     return PlannedQuery(
         plan if adopted is None else keep_closed(plan, adopted.closed_until_us),
         columns,

@@ -126,7 +126,7 @@ class EventtimeWatermark(Operator):
         """Begin where time stands in another query over the same rows."""
         self.clock_us, self.watermark_us = other.clock_us, other.watermark_us
         self.tracker.watermark_us = other.watermark_us
-        if tuple(self.tracker.streams) == tuple(other.tracker.streams):  # else partitions have other names
+        if set(self.tracker.streams) == set(other.tracker.streams):  # else partitions have other names
             self.load_header(other.header())
 
     def save(self, entries: StateEntries) -> None:
