@@ -73,7 +73,7 @@ def _removed(transform: str, jobs: Mapping[str, JobRecord], *, unused: bool) -> 
         reason = (
             "nothing goes on with its state, and --evolve drops it: to emit its open windows, put it back and drain it"
         )
-        return _Found(Change("removed", reason=reason), consent=True, flags="yes, --evolve")
+        return _Found(Change("removed", reason=reason))
     if job is None:
         return _Found(Change("removed", reason="it has ended"))
     if transform in job.leaving:
