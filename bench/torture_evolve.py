@@ -118,8 +118,6 @@ class Torture:
     def __init__(self, folder: Path, seed: int, files: int, versions: Sequence[Version] = VERSIONS) -> None:
         self.folder, self.rng, self.files = folder, random.Random(seed), files  # noqa: S311  # it shall repeat
         self.versions, self.rows = versions, list[Row]()
-        self.open_versions: list[int] = []
-        """How many versions of the query had not ended when it was killed, for each kill."""
         (folder / "in").mkdir()
 
     def feed(self, count: int) -> None:
@@ -154,35 +152,42 @@ class Torture:
         ids = [int(path.stem) for path in (self.folder / "state/q/ledger").glob("*.json") if path.stem.isdigit()]
         return max(ids, default=-1)
 
-    def kill_once(self, version: int, most: int = 3) -> None:
+    def kill_once(self, version: int) -> None:
         """Let the query process some batches, while rows come, and kill it at a random moment."""
+        wanted = self.last_batch() + self.rng.randrange(1, 4)
+        self.kill_when(version, lambda: self.last_batch() >= wanted, feeds=True)
+
+    def kill_when(self, version: int, reached: Callable[[], bool], *, feeds: bool = False) -> None:
+        """Run a version of the query, and kill it soon after something is reached. `feeds`: rows come meanwhile."""
         (self.folder / "pipeline.toml").write_text(PIPELINE.format(sql=self.versions[version].sql))
-        before, wanted = self.last_batch(), self.rng.randrange(1, most + 1)
         process, until = self.start(), time.monotonic() + 240
-        while self.last_batch() < before + wanted and time.monotonic() < until and process.poll() is None:
-            self.feed(1)
-            time.sleep(0.7)
+        while not reached() and time.monotonic() < until and process.poll() is None:
+            self.feed(1 if feeds else 0)
+            time.sleep(0.7 if feeds else 0.1)
         if process.poll() is not None:
             raise SystemExit(f"the pipeline ended by itself:\n{(self.folder / 'run.log').read_text()[-4_000:]}")
-        time.sleep(self.rng.random())
+        time.sleep(self.rng.random() * (1.0 if feeds else 0.1))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        self.open_versions.append(self.count_open())
+        sys.stderr.write(f"version {version}: killed after batch {self.last_batch()}\n")
 
     def count_open(self) -> int:
-        """The versions that the last entry of the ledger has, and that have not ended."""
+        """The versions that ran in the last batch."""
         ledger = Checkpoint(FolderStore(self.folder / "state" / "q")).ledger
         whole, versions = ledger.read_with_versions(self.last_batch())
         return sum(not each.ended for each in (versions or whole).values())
 
-    def run(self, *, kills: Sequence[int] = (1, 1, 2), most: int = 3) -> list[str]:
-        """What is wrong; empty if nothing is. `kills`: of each version; `most`: batches before one is killed."""
+    def run(self) -> list[str]:
+        """What is wrong; empty if nothing is."""
         self.feed(3)
         for version in range(len(self.versions)):
-            for _ in range(self.rng.choice(kills)):
-                self.kill_once(version, most)
-                sys.stderr.write(f"version {version}: killed after batch {self.last_batch()}\n")
+            for _ in range(self.rng.choice([1, 1, 2])):
+                self.kill_once(version)
         self.feed(self.files)
+        return self.finish()
+
+    def finish(self) -> list[str]:
+        """Run the last version to the end of the input. What is wrong then."""
         process = self.start("--drain")
         try:
             code = process.wait(PATIENCE_SECONDS)

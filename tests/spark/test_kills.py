@@ -22,10 +22,14 @@ def test_six_kills_of_the_driver_with_side_outputs(tmp_path: Path) -> None:
 
 def test_a_kill_while_a_query_hands_over(tmp_path: Path) -> None:
     """`make torture-evolve` changes the query five times."""
-    torture_evolve = Torture(tmp_path, seed=5, files=6, versions=[VERSIONS[0], VERSIONS[2]])
-    wrong = torture_evolve.run(kills=[1], most=1)
-    assert not wrong
-    assert torture_evolve.open_versions == [1, 2], "old and new query ran side by side when it was killed"
+    changing = Torture(tmp_path, seed=5, files=0, versions=[VERSIONS[0], VERSIONS[2]])
+    changing.feed(4)
+    changing.kill_when(0, lambda: changing.last_batch() >= 0)
+    changing.feed(4)
+    changing.kill_when(1, lambda: changing.count_open() == 2)
+    assert changing.count_open() == 2, "old and new query ran side by side when it was killed"
+    changing.feed(6)
+    assert not changing.finish()
 
 
 def test_a_difference_would_be_seen() -> None:
