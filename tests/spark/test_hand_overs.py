@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -224,6 +225,25 @@ def test_streams_that_are_read_in_another_order(spark: SparkSession, tmp_path: P
     assert shown(sink["a"]) == windows(rows, 4, lambda start: start * 1_000_000 < cuts[0]) + windows(
         rows, 8, lambda start: start * 1_000_000 >= cuts[0]
     )
+
+
+def test_windows_of_processing_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Each row is in one window, of one of both queries."""
+    sql = "SELECT unix_micros(window_end) - unix_micros(window_start) AS us, count(*) AS n FROM s GROUP BY {}"
+    given = batches()
+    job = HandOverJob(tmp_path, Query(sql.format("tumblingwindow('ss', 1)"), {"s": SCHEMA}, timed=False))
+    job.feed_all(given[:2]).run(spark)
+    job.query = replace(job.query, sql=sql.format("tumblingwindow('ms', 500)"))
+    job.feed_all(given[2:5])
+    finish(job.pipeline().start(spark, evolve=True), drain=False)
+    time.sleep(1.5)  # so that the cut has passed
+    job.feed_all(given[5:])
+    finish(job.start(spark), drain=True)
+    counts: Counter[int] = Counter()
+    for row in job.outcome().all_rows:
+        counts[row["us"]] += row["n"]
+    assert counts.total() == 96
+    assert set(counts) == {1_000_000, 500_000}
 
 
 def test_a_query_that_is_changed_again_before_it_has_run(spark: SparkSession, tmp_path: Path) -> None:
