@@ -45,6 +45,7 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=200
 broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=400
 controlled.shutdown.enable=false

@@ -147,6 +147,10 @@ class StateError(WindowpaneError):
     """A checkpoint or a state blob cannot be used."""
 
 
+class SourceError(WindowpaneError):
+    """A source does not give the rows that were planned."""
+
+
 class SinkError(WindowpaneError):
     """A sink could not take what was written to it. `passing`: it may when it is tried again."""
 

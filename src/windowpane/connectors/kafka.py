@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windowpane.config import Stream
-from windowpane.connectors import decoding
+from windowpane.connectors import decoding, kafka_ranges
 from windowpane.connectors.history import AnyReader
 from windowpane.connectors.kafka_exactly_once import ExactlyOnceKafkaSink, refuse_batches_topic
 from windowpane.connectors.kafka_messages import messages
@@ -19,7 +19,9 @@ from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError, SinkError, gist
 from windowpane.formats import KAFKA
 from windowpane.plan.scan_sources import several_topics
+from windowpane.remote.kafka import client_settings
 from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
+from windowpane.scan.message_ranges import Fetching
 from windowpane.sql import parse_schema, with_record_columns
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
@@ -33,6 +35,26 @@ def load(reader: AnyReader, spark: SparkSession, name: str, stream: Stream) -> D
     """The columns of Spark's Kafka source."""
     require_connector(spark, f"stream `{name}`", f"streams.{name}.format")
     return reader.options(**client_defaults(stream)).load()
+
+
+def load_ranges(reader: AnyReader, spark: SparkSession, name: str) -> DataFrame | None:
+    """The ranges of offsets that Spark's Kafka source plans; None if this Spark can only fetch their messages."""
+    require_connector(spark, f"stream `{name}`", f"streams.{name}.format")
+    if not kafka_ranges.install(spark):
+        return None
+    return kafka_ranges.as_ranges(reader.option(kafka_ranges.OPTION, "true").load())
+
+
+def fetching(stream: Stream) -> Fetching:
+    """How workers fetch the messages of a stream."""
+    options = {name.lower(): value for name, value in stream.spark_options.items()}
+    patience_ms = options.get("kafkaconsumer.polltimeoutms")
+    settings = client_settings(stream.spark_options, "consumer")
+    return Fetching(
+        tuple(sorted(settings.items())),
+        fails_on_loss=options.get("failondataloss", "true").lower() != "false",
+        **({"patience_s": int(patience_ms) / 1000} if patience_ms else {}),
+    )
 
 
 def client_defaults(stream: Stream) -> dict[str, str]:

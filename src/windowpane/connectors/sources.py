@@ -173,6 +173,15 @@ def open_records(
     return kafka.raw(_with_stamp(records, stream) if stamped else records, stream, own)
 
 
+def open_ranges(spark: SparkSession, name: str, stream: Stream, *, max_records: int) -> DataFrame | None:
+    """The offsets of a Kafka stream as Spark's source plans them, with its limits, log and restarts.
+
+    Spark fetches none of their messages. None if this Spark cannot do that.
+    """
+    reader = spark.readStream.format(stream.format or "").options(**limited_options(stream, max_records))
+    return kafka.load_ranges(reader, spark, name)
+
+
 def _make_folder(spark: SparkSession, stream: Stream, path: str | None) -> None:
     """Create a missing folder if the stream has `create`; ConfigError if it does not."""
     if path is None:

@@ -20,7 +20,7 @@ from windowpane.plan.evaluation import Compiler
 from windowpane.plan.eventtime.scan_times import scan_times
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import InputColumn
-from windowpane.plan.scan_sources import Refused, scan_columns, several_topics
+from windowpane.plan.scan_sources import Refused, scan_columns, several_topics, why_spark_fetches
 from windowpane.plan.stages import InputStage, LeafStage, StageGraph
 from windowpane.sql import SessionFacts, Translated
 from windowpane.sql.query import Column, Expr
@@ -50,6 +50,8 @@ class StreamScan:
     """Further columns of messages that the query uses."""
     several_topics: bool
     max_record_bytes: int
+    fetched_by_spark: str | None = None
+    """Of messages: why Spark fetches them; None if workers do."""
 
     @property
     def stamped(self) -> bool:
@@ -59,7 +61,9 @@ class StreamScan:
 
     def describe(self) -> str:
         if source_format(self.format).is_messages:
-            return f"{self.stream} is read by Spark, and its values by the columnar scan: workers decode them"
+            if self.fetched_by_spark is None:
+                return f"{self.stream} is read by the columnar scan: workers fetch its messages and decode them"
+            return f"{self.stream} is fetched by Spark, and decoded by the columnar scan: {self.fetched_by_spark}"
         return f"{self.stream} is read by the columnar scan: no raw row enters the JVM"
 
 
@@ -176,6 +180,7 @@ def _stream_scan(
         own=columns.own,
         several_topics=stream.source_format.is_messages and several_topics(stream),
         max_record_bytes=stream.max_record_bytes,
+        fetched_by_spark=why_spark_fetches(stream) if stream.source_format.is_messages else None,
     )
 
 

@@ -9,6 +9,7 @@ from windowpane.config import Stream
 from windowpane.formats import CodecFormat
 from windowpane.remote.hdfs import has_hdfs_native, is_hdfs
 from windowpane.remote.input_file import is_remote
+from windowpane.remote.kafka import UntranslatableError, client_settings, has_client
 from windowpane.remote.objects import has_obstore, is_object_store, scheme_of
 from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
@@ -45,6 +46,17 @@ def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
     if stream.codec is not None:
         _check_options(stream, stream.codec)
     return _of_messages(stream, used) if stream.source_format.is_messages else _of_files(stream, used)
+
+
+def why_spark_fetches(stream: Stream) -> str | None:
+    """Why workers do not fetch the messages of a Kafka stream with librdkafka; None if they do."""
+    if not has_client():
+        return "workers fetch with the package confluent-kafka, which is not installed"
+    try:
+        client_settings(stream.spark_options, "consumer")
+    except UntranslatableError as unknown:
+        return str(unknown)
+    return None
 
 
 def several_topics(stream: Stream) -> bool:

@@ -81,6 +81,12 @@ def client_settings(options: Mapping[str, str], role: Role) -> dict[str, str]:
     return {"log_level": "2"} | found
 
 
+def translated_options(role: Role) -> frozenset[str]:
+    """Options of librdkafka that those of Java's client become one by one, without logins and certificates."""
+    kept = _CONNECTION | (_CONSUMER if role == "consumer" else _PRODUCER)
+    return kept | frozenset(_RENAMED[role].values()) | frozenset(_ANYWHERE.values())
+
+
 def connection_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of translated settings that say how to reach the brokers, for clients that neither read nor write."""
     return {

@@ -7,12 +7,21 @@ from pyspark.sql import DataFrame, SparkSession
 from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import REINJECT, PipelineConfig
 from windowpane.connectors.history import History
-from windowpane.connectors.sources import EXACTLY, Reading, list_files, open_records, open_stream, open_table
+from windowpane.connectors.kafka import fetching
+from windowpane.connectors.sources import (
+    EXACTLY,
+    Reading,
+    list_files,
+    open_ranges,
+    open_records,
+    open_stream,
+    open_table,
+)
 from windowpane.formats import source_format
 from windowpane.plan.build import Plan
 from windowpane.plan.scan import StreamScan
 from windowpane.runtime.refreshing import StaticTables
-from windowpane.spark.job_inputs import Sources
+from windowpane.spark.job_inputs import Handed, Sources
 
 
 def pipeline_sources(
@@ -43,20 +52,32 @@ def pipeline_sources(
             reading=reading, history=history,
         )  # fmt: skip
 
-    def scanned(scan: StreamScan) -> DataFrame:
+    def messages(scan: StreamScan) -> Handed:
+        stream = config.streams[scan.stream]
+        if history is None and scan.fetched_by_spark is None:
+            ranges = open_ranges(spark, scan.stream, stream, max_records=max_records)
+            if ranges is not None:
+                return Handed(ranges, fetching(stream))
+        own = [column.name for column in scan.own]
+        return Handed(
+            open_records(
+                spark, scan.stream, stream, max_records=max_records, own=own, stamped=scan.stamped, history=history
+            )
+        )
+
+    def scanned(scan: StreamScan) -> Handed:
         if source_format(scan.format).is_messages:
-            return open_records(
-                spark, scan.stream, config.streams[scan.stream], max_records=max_records,
-                own=[column.name for column in scan.own], stamped=scan.stamped, history=history,
-            )  # fmt: skip
-        return list_files(
-            spark,
-            scan.stream,
-            config.streams[scan.stream],
-            config.base_dir,
-            max_records=max_records,
-            reading=reading,
-            history=history,
+            return messages(scan)
+        return Handed(
+            list_files(
+                spark,
+                scan.stream,
+                config.streams[scan.stream],
+                config.base_dir,
+                max_records=max_records,
+                reading=reading,
+                history=history,
+            )
         )
 
     def as_it_is(name: str) -> DataFrame:

@@ -8,3 +8,8 @@ VALUE = "_value"
 TOPIC = "_topic"
 PARTITION = "_partition"
 """Topic and partition of the record, which determine its source partition."""
+
+FIRST, UNTIL, MARK = "_first", "_until", "_mark"
+"""Of a range of offsets that workers fetch: its first offset, the one after its last, and MARKED."""
+MARKED = -7
+"""In place of a record's timestampType, which is -1, 0 or 1, shows that a row is a range and not a record."""

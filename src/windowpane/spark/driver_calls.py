@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import json
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
+
+from windowpane.connectors.java_source import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +90,7 @@ class DriverCalls:
 
     def __init__(self, spark: SparkSession) -> None:
         self._session: Any = spark._jsparkSession  # noqa: SLF001  # no Python API has the plan of a micro-batch
-        self._calls = _compiled(spark._jvm)  # noqa: SLF001
+        self._calls = compiled(spark._jvm, _NAME, _SOURCE.format(name=_NAME))  # noqa: SLF001
 
     def input_files(self) -> list[str]:
         """The files in Spark's plan of the micro-batch that runs, spelled as in the source logs."""
@@ -104,15 +105,6 @@ class DriverCalls:
             return [_row(frame) for frame in frames.load_stream(io.BytesIO(answer))]
         with _load_from_socket(answer, frames) as received:
             return [_row(frame) for frame in received]
-
-
-@cache
-def _compiled(jvm: Any) -> Any:
-    """Once per JVM: Py4J remembers the methods of a class by its name, and would call those of an earlier class."""
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE.format(name=_NAME))
-    return compiler.getClassLoader().loadClass(_NAME).newInstance()
 
 
 def _row(frame: bytes) -> tuple[str, bytes]:

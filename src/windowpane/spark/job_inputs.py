@@ -20,6 +20,7 @@ from windowpane.plan.shared_folds import SharedFold, share_folds
 from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.scan.codec import Codec
 from windowpane.scan.files import FileReader
+from windowpane.scan.message_ranges import Fetching, RangeReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
 from windowpane.scan.shared_scan import SharedScan
@@ -34,13 +35,22 @@ from windowpane.sql.types import to_arrow
 
 
 @dataclass(frozen=True)
+class Handed:
+    """What workers read a stream by: the list of its files, its messages as they are, or ranges of offsets."""
+
+    frame: DataFrame
+    fetching: Fetching | None = None
+    """How workers fetch messages, if they get ranges of offsets."""
+
+
+@dataclass(frozen=True)
 class Sources:
     """How to open the pipeline's streams and tables by name."""
 
     stream: Callable[[str], DataFrame]
     table: Callable[[str], DataFrame]
-    scanned: Callable[[StreamScan], DataFrame] | None = None
-    """For the columnar scan, only what workers read a stream by: the list of its files, or its records as they are."""
+    scanned: Callable[[StreamScan], Handed] | None = None
+    """For the columnar scan."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +150,11 @@ def _scanned(
     opened = sources[next(iter(scans))].scanned
     assert opened is not None, "only such streams are scanned"
     workers = {tag: worker_scan(each, access) for tag, each in scans.items()}
-    shared = SharedScan(_reader(whole, access), workers, record_codec(whole))
+    handed = opened(whole)
+    shared = SharedScan(_reader(whole, access, handed.fetching), workers, record_codec(whole))
     schemas = {tag: scan.schema for tag, scan in workers.items()}
     folds = share_folds({tag: plans[tag] for tag in scans if tag in plans}).folds
-    return JobInput(opened(whole), schemas, shared, whole.partitions_of, folds)
+    return JobInput(handed.frame, schemas, shared, whole.partitions_of, folds)
 
 
 def merged_scan(scans: Sequence[StreamScan]) -> StreamScan:
@@ -168,13 +179,13 @@ def worker_scan(scan: StreamScan, access: Access = NO_ACCESS) -> Scan:
     return Scan(_reader(scan, access), scan.projections, scan.original)
 
 
-def _reader(scan: StreamScan, access: Access) -> Reader:
+def _reader(scan: StreamScan, access: Access, fetching: Fetching | None = None) -> Reader:
     reader = source_format(scan.format).file_reader
     if reader is not None:
         return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes, access)
     assert scan.codec is not None, "messages are scanned with a codec only"
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
-    return MessageReader(
+    messages = MessageReader(
         stream=scan.partitions_of,
         codec=load(scan.codec.workers)(dict(scan.decoding_options)),
         columns=_typed(scan.columns),
@@ -182,6 +193,7 @@ def _reader(scan: StreamScan, access: Access) -> Reader:
         several_topics=scan.several_topics,
         max_record_bytes=scan.max_record_bytes,
     )
+    return messages if fetching is None else RangeReader(messages, fetching)
 
 
 def _typed(columns: tuple[Column, ...]) -> tuple[tuple[str, pa.DataType], ...]:
