@@ -18,7 +18,9 @@ from windowpane.remote.librdkafka import DEFAULTS, Client, ClientError, gathered
 
 def addressed(values: list[bytes | None]) -> tuple[object, np.ndarray, np.ndarray]:
     """Values in buffers of their own, some of several values with gaps, with their addresses and lengths."""
-    rng, kept, addresses = random.Random(1), [], []
+    rng = random.Random(1)
+    kept: list[object] = []
+    addresses: list[int] = []
     pending: list[tuple[int, bytes]] = []
 
     def flush() -> None:

@@ -71,6 +71,18 @@ def test_an_error_of_ours_in_a_worker_keeps_its_hint() -> None:
     assert (error.code, error.message, error.hint) == ("STORE", "the bucket cannot be read", "set the keys")
 
 
+def test_messages_that_spark_misses_in_kafka_are_lost_data() -> None:
+    told = (
+        "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost because they are not available in Kafka any "
+        "more;\neither the data was aged out.\nReason:\nPartition t-0's offset was changed from 9 to 2.\n\tat x.Y"
+    )
+    error = spark_failure(RuntimeError(told), "hot")
+    assert (error.code, error.message) == (
+        "DATA_LOST", "messages are gone from Kafka: Partition t-0's offset was changed from 9 to 2.",
+    )  # fmt: skip
+    assert "failOnDataLoss" in (error.hint or "")
+
+
 def test_an_error_of_someone_else_is_one_line_with_the_log() -> None:
     error = spark_failure(RuntimeError(A_USERS_OWN), "hot", Path("state/spark.log"))
     assert isinstance(error, SparkError)

@@ -14,6 +14,7 @@ class RegistryServer:
 
     def __init__(self, login: str = "") -> None:
         self.schemas: list[dict[str, Any]] = []
+        self.serialized: list[str] = []
         self.asked = 0
         self.login = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -30,9 +31,14 @@ class RegistryServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def register(self, schema: str) -> int:
-        """The id of a new schema. The registry leaves out the type of Avro schemas in its answers."""
-        self.schemas.append({"schema": schema})
+    def register(self, schema: str, serialized: bytes | None = None) -> int:
+        """The id of a new schema. The registry leaves out the type of Avro schemas in its answers.
+
+        `serialized`: the descriptor of a Protobuf file, for those who ask for it.
+        """
+        told = {} if serialized is None else {"schemaType": "PROTOBUF"}
+        self.schemas.append({"schema": schema, **told})
+        self.serialized.append(base64.b64encode(serialized or b"").decode())
         return len(self.schemas)
 
     def close(self) -> None:
@@ -47,7 +53,8 @@ def _handler(registry: RegistryServer) -> type[BaseHTTPRequestHandler]:
             registry.asked += 1
             number = int(self.path.partition("?")[0].rpartition("/")[2])
             if 0 < number <= len(registry.schemas):
-                self._answer(200, registry.schemas[number - 1])
+                asked = {"schema": registry.serialized[number - 1]} if "format=serialized" in self.path else {}
+                self._answer(200, registry.schemas[number - 1] | asked)
             else:
                 self._answer(404, {"error_code": 40403, "message": "Schema not found"})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import struct
 from collections.abc import Iterator
@@ -107,7 +108,7 @@ def test_avro_with_schemas_of_a_registry(registry: RegistryServer) -> None:
     one, two = {"k": "a", "v": 5, "x": 1.5}, {"k": "b", "v": 6, "x": None}
     assert rows(codec, [old, new, *bad, old]) == [one, two, *map(kept, bad), one]
     asked = registry.asked
-    assert rows(codec, [new, old]) == [two, one]
+    assert rows(codec, [new, old] * 500) == [two, one] * 500
     assert registry.asked == asked, "schemas are asked for once"
     registry.close()
     with pytest.raises(OSError, match="refused"):
@@ -142,6 +143,42 @@ def test_protobuf(proto: tuple[str, Any]) -> None:
         *map(kept, bad), *wanted, *map(kept, bad),
     ]  # fmt: skip
     assert rows(ProtobufCodec({"schema_file": place, "message": "shop.Bid"}), [b""]) == [{"k": "", "v": 0, "x": 0.0}]
+
+
+def test_protobuf_with_schemas_of_a_registry(registry: RegistryServer) -> None:
+    """Behind the id of the schema, a value has the place of its message in the file."""
+    file = descriptor_pb2.FileDescriptorProto(name="", package="shop", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    first, second = file.message_type.add(name="Bid"), file.message_type.add(name="Other")
+    inner = second.nested_type.add(name="Inner")
+    for number, (name, kind) in enumerate([("k", 9), ("v", 3)], start=1):
+        first.field.add(name=name, number=number, type=kind, label=1)
+        inner.field.add(name=name, number=number + 5, type=kind, label=1)
+    at = {"number": 3, "type": 11, "label": 1, "type_name": ".google.protobuf.Timestamp"}
+    first.field.add(name="at", **at)
+    number = registry.register("syntax = ...", file.SerializeToString())
+    avro = registry.register(json.dumps(AVRO))
+    begin = b"\0" + struct.pack(">I", number)
+    plain = begin + b"\0" + b"\x0a\x01a\x10\x05\x1a\x02\x08\x02"
+    nested = begin + zigzag(2) + zigzag(1) + zigzag(0) + b"\x32\x01b\x38\x06"
+    listed = begin + zigzag(1) + zigzag(0) + plain[6:]
+    bad = [
+        b"", begin, begin + b"\0\x0a", begin + zigzag(1), begin + zigzag(1) + zigzag(7),
+        begin + zigzag(1) + b"\x80\x01", begin + b"\x01\0", b"\0" + struct.pack(">I", 999) + b"\0", b"\1" + plain[1:],
+    ]  # fmt: skip
+    codec = ProtobufCodec({"schema_registry": registry.url.replace("://", "://me:a%20b@")})
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    fetch_schema.cache_clear()
+    two_seconds = dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
+    one = {"k": "a", "v": 5, "at": two_seconds}
+    assert rows(codec, [plain, *bad, nested, listed], schema) == [
+        one, *map(kept, bad), {"k": "b", "v": 6, "at": None}, one,
+    ]  # fmt: skip
+    assert rows(codec, []) == []
+    with pytest.raises(ConfigError, match="not a Protobuf schema"):
+        rows(codec, [b"\0" + struct.pack(">I", avro) + b"\0x"])
+    with pytest.raises(ConfigError, match="each value names its message"):
+        ProtobufCodec({"schema_registry": registry.url, "message": "shop.Bid"})
 
 
 def test_csv() -> None:

@@ -63,7 +63,7 @@ def in_transaction(kafka: Broker, topic: str, values: list[str], *, commits: boo
 
 
 def admin(kafka: Broker) -> AdminClient:
-    return AdminClient(settings(kafka))
+    return AdminClient({**settings(kafka)})
 
 
 def test_messages_as_they_are(kafka: Broker, client: AnyClient) -> None:
@@ -117,7 +117,8 @@ def test_compaction_leaves_gaps(kafka: Broker, client: AnyClient) -> None:
 def test_truncated_topics_are_errors(kafka: Broker, client: AnyClient) -> None:
     topic = kafka.topic("truncated")
     kafka.send(topic, [str(number) for number in range(100)])
-    for done in admin(kafka).delete_records([TopicPartition(topic, 0, 50)]).values():
+    asking = admin(kafka)
+    for done in asking.delete_records([TopicPartition(topic, 0, 50)]).values():
         done.result(30)
     with pytest.raises(SourceError) as lost:
         offsets(client, Range(topic, 0, 10, 90))
@@ -134,10 +135,11 @@ def test_topics_created_anew_are_errors(kafka: Broker, client: AnyClient, monkey
     topic = kafka.topic("anew")
     kafka.send(topic, [str(number) for number in range(100)])
     assert len(offsets(client, Range(topic, 0, 0, 10))) == 10
-    for done in admin(kafka).delete_topics([topic]).values():
+    asking = admin(kafka)
+    for done in asking.delete_topics([topic]).values():
         done.result(30)
     time.sleep(1)
-    for done in admin(kafka).create_topics([NewTopic(topic, 1, 1)]).values():
+    for done in asking.create_topics([NewTopic(topic, 1, 1)]).values():
         done.result(30)
     kafka.send(topic, ["new"] * 5)
     for first in (10, 2):

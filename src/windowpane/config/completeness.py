@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from windowpane.config.models import Sink, Source, Stream, Table
+from windowpane.config.models import KEY_PREFIX, Sink, Source, Stream, Table, is_of_key
 from windowpane.config.pipeline import Origin, PipelineConfig
 from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
 from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
-from windowpane.formats import CODECS, REFUSED_SOURCES, SOURCES, CodecFormat, SinkFormat
+from windowpane.formats import CODECS, JSON, REFUSED_SOURCES, SOURCES, CodecFormat, SinkFormat, key_codecs
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -121,6 +121,7 @@ class _Completeness:
             self._add("BAD_VALUE", message, "remove the key", f"{key}.scan")
         if stream.value_format is not None:
             self._value_format(f"{key}.value_format", stream, stream.value_format)
+        self._key_format(key, stream)
 
     def _value_format(self, key: str, stream: Stream, name: str) -> None:
         hidden = stream.hides("value_format")
@@ -134,15 +135,43 @@ class _Completeness:
             message = f"`{key}` is `{MASK if hidden else name}`, which is not a known codec"
             self._add("BAD_CHOICE", message, f"valid: {nearest('' if hidden else name, CODECS.names)}", key)
         elif stream.codec is not None:
-            self._codec_options(key.removesuffix(".value_format"), stream, stream.codec)
+            self._codec_options(key, stream, stream.codec)
 
-    def _codec_options(self, key: str, stream: Stream, codec: CodecFormat) -> None:
-        for group in codec.required_options:
+    def _key_format(self, place: str, stream: Stream) -> None:
+        key, name = f"{place}.key_format", stream.key_format
+        if name is None:
+            self._without_key_format(place, stream)
+        elif not stream.source_format.is_messages:
+            message = f"`{key}` is set, but format {stream.format} has no message keys"
+            self._add("BAD_VALUE", message, "remove the key", key)
+        elif stream.schema_ is None or stream.key_schema is None:
+            missing = "schema" if stream.schema_ is None else "key_schema"
+            hint = f'for example {missing} = "customer BIGINT"'
+            self._add("MISSING_KEY", f"`{key}` is set, but the stream has no `{missing}`", hint, f"{place}.{missing}")
+        elif name not in key_codecs():
+            hidden = stream.hides("key_format")
+            message = f"`{key}` is `{MASK if hidden else name}`, which is not a codec for keys"
+            self._add("BAD_CHOICE", message, f"valid: {nearest('' if hidden else name, key_codecs())}", key)
+        elif stream.key_codec is not None:
+            self._codec_options(key, stream, stream.key_codec, KEY_PREFIX)
+
+    def _without_key_format(self, place: str, stream: Stream) -> None:
+        """What only a codec of keys needs."""
+        of_key = [name for name in stream.options if is_of_key(name)] if stream.source_format.is_messages else []
+        found = ["key_schema"] if stream.key_schema is not None else [f"options.{name}" for name in of_key]
+        if found:
+            hint = f'for example key_format = "{JSON.name}"; valid: {", ".join(key_codecs())}'
+            self._add("MISSING_KEY", f"`{place}.{found[0]}` needs the key `key_format`", hint, f"{place}.{found[0]}")
+
+    def _codec_options(self, place: str, stream: Stream, codec: CodecFormat, prefix: str = "") -> None:
+        """`place`: the key that names the codec. `prefix`: how its options begin."""
+        key, _, chooser = place.rpartition(".")
+        for group in ([f"{prefix}{name}" for name in each] for each in codec.required_options):
             if not any(name in stream.options for name in group):
-                message = f"`{key}` needs the key `options.{group[0]}`, because its value_format is {codec.name}"
+                message = f"`{key}` needs the key `options.{group[0]}`, because its {chooser} is {codec.name}"
                 hint = f"or one of: {', '.join(group[1:])}" if len(group) > 1 else None
                 self._add("MISSING_KEY", message, hint, f"{key}.options.{group[0]}")
-        for name in codec.file_options:
+        for name in (f"{prefix}{each}" for each in codec.file_options):
             if name in stream.options and not (self._origin.base_dir / str(stream.options[name])).is_file():
                 shown = MASK if stream.hides("options") else stream.options[name]
                 hint = "the path is relative to the folder of pipeline.toml"

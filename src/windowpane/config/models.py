@@ -20,7 +20,17 @@ from windowpane.config.durations import (
 )
 from windowpane.config.settings import Settings, refusal
 from windowpane.config.values import Label, OptionMap, Place, Text
-from windowpane.formats import CODECS, SINKS, SOURCES, CodecFormat, SinkFormat, SourceFormat, sink_format, source_format
+from windowpane.formats import (
+    CODECS,
+    SINKS,
+    SOURCES,
+    CodecFormat,
+    SinkFormat,
+    SourceFormat,
+    key_codecs,
+    sink_format,
+    source_format,
+)
 from windowpane.remote.objects import SCHEMES, scheme_of
 
 DEFAULT_MAX_FUTURE_SKEW_US = 300_000_000
@@ -92,8 +102,15 @@ class Source(Settings):
         return not (elsewhere or Path(path).exists())
 
 
+KEY_PREFIX = "key."
+"""How options of the codec of keys begin."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 """The default of `max_record_bytes`."""
+
+
+def is_of_key(option: str) -> bool:
+    """Whether an option is about the codec of keys."""
+    return option.lower().startswith(KEY_PREFIX)
 
 
 class Stream(Source):
@@ -103,6 +120,15 @@ class Stream(Source):
     value_format: Text | None = Field(
         default=None, description=f"How the values of messages are decoded: {', '.join(CODECS.names)}. Unset: json."
     )
+    key_format: Text | None = Field(
+        default=None,
+        description=f"How the keys of messages are decoded: {', '.join(key_codecs())}. Unset: the key is text, in the "
+        "column `key`.",
+    )
+    key_schema: Text | None = Field(
+        default=None,
+        description='Columns of the key, as Spark DDL: "customer BIGINT". They stand behind those of the value.',
+    )
     create: bool = Field(
         default=False,
         description="true: create the folder `path` where it does not exist, and wait for files. false: a missing "
@@ -110,7 +136,7 @@ class Stream(Source):
     )
     scan: Literal["auto", "columnar", "spark"] = Field(
         default="auto",
-        description="Who reads parquet, Arrow and JSON files, and decodes Kafka JSON. columnar: Python workers, column "
+        description="Who reads parquet, Arrow and JSON files and Kafka messages. columnar: Python workers, column "
         "by column, several times faster; an error if the query does not allow it. spark: Spark's reader. auto: "
         "workers if possible.",
     )
@@ -125,6 +151,30 @@ class Stream(Source):
     def codec(self) -> CodecFormat | None:
         """How values or lines are decoded; None if nothing is to be decoded."""
         return CODECS.find(self.value_format or self.source_format.codec) if self.schema_ else None
+
+    @property
+    def key_codec(self) -> CodecFormat | None:
+        """How keys are decoded; None if they are not."""
+        return CODECS.find(self.key_format) if self.key_schema and self.schema_ else None
+
+    @property
+    def key_options(self) -> dict[str, str]:
+        """Options of the codec of keys, without their prefix."""
+        given = self.source_format.decoding_options(self.spark_options)
+        return {name[len(KEY_PREFIX) :]: value for name, value in given.items() if is_of_key(name)}
+
+    @property
+    def decoding_options(self) -> dict[str, str]:
+        """Those of `options` that say how values or lines are decoded."""
+        found = super().decoding_options
+        if not self.source_format.is_messages:
+            return found
+        return {name: value for name, value in found.items() if not is_of_key(name)}
+
+    @property
+    def declared(self) -> str | None:
+        """The columns of values, lines or rows, and behind them those of keys, as DDL."""
+        return f"{self.schema_}, {self.key_schema}" if self.schema_ and self.key_codec else self.schema_
 
     def lacks_folder(self, path: str) -> bool:
         return not self.create and super().lacks_folder(path)

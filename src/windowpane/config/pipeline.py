@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr
 
-from windowpane.config.models import Options, Sink, Stream, Table, UserFunctionSettings
+from windowpane.config.models import KEY_PREFIX, Options, Sink, Stream, Table, UserFunctionSettings
 from windowpane.config.positions import NO_POSITIONS, Positions
 from windowpane.config.secrets import redact
 from windowpane.config.settings import Settings, spread_dotted
@@ -77,7 +77,9 @@ class PipelineConfig(Settings):
         """This configuration with its origin set."""
         self._origin = origin
         for stream in self.streams.values():
-            for name in stream.codec.file_options if stream.codec else ():
+            files = list(stream.codec.file_options) if stream.codec else []
+            files += [f"{KEY_PREFIX}{name}" for name in stream.key_codec.file_options] if stream.key_codec else []
+            for name in files:
                 if name in stream.options:
                     stream.options[name] = self.resolve(str(stream.options[name]))
         return self

@@ -15,7 +15,8 @@ from windowpane.config import Stream
 from windowpane.connectors.history import AnyReader
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
-from windowpane.formats import load
+from windowpane.formats import CodecFormat, load
+from windowpane.scan.codec import KEY_TEXT
 from windowpane.sql import parse_schema
 
 SparkDecoder: TypeAlias = Callable[[Column, str, dict[str, str]], Column]
@@ -24,7 +25,7 @@ SparkDecoder: TypeAlias = Callable[[Column, str, dict[str, str]], Column]
 NULL stands for a record that cannot be decoded at all. The schema's last column is CORRUPT: the decoder fills it with
 the text of a record that can be decoded in part. Registered as `windowpane.formats.CodecFormat.spark`.
 """
-_PARSED, _LINE = "_parsed", "_line"
+_PARSED, _LINE, _PARSED_KEY, _BAD_KEY = "_parsed", "_line", "_parsed_key", "_bad_key"
 _NOT_BLANK = r"[^ \t\n\x0B\f\r]"
 _HEAD_BYTES, _HEAD_CHARACTERS = 400, 100
 
@@ -62,15 +63,31 @@ def decode(
     """
     schema = f"{stream.schema_}, `{c.CORRUPT}` STRING"
     short = F.octet_length(F.col(column)) <= stream.max_record_bytes
-    parsed = frame.withColumn(_PARSED, F.when(short, _decoder(stream)(F.col(column), schema, stream.decoding_options)))
+    parsed = frame.withColumn(
+        _PARSED, F.when(short, _decoder(stream, stream.codec)(F.col(column), schema, stream.decoding_options))
+    )
     own = {name.lower() for name in given}
     declared = [field.name for field in parse_schema(stream.schema_ or "")]
     columns = [f"`{name}`" if name.lower() in own else f"{_PARSED}.`{name}` AS `{name}`" for name in declared]
     return parsed.selectExpr(*columns, *beside, _corrupt(column, stream.max_record_bytes))
 
 
-def _decoder(stream: Stream) -> SparkDecoder:
-    codec = stream.codec
+def decode_with_key(frame: DataFrame, stream: Stream, value: str, key: str, beside: Sequence[str]) -> DataFrame:
+    """As `decode`, with the declared columns of keys behind those of values. A record without a key is not bad."""
+    schema = f"{stream.key_schema}, `{c.CORRUPT}` STRING"
+    short = F.octet_length(F.col(key)) <= stream.max_record_bytes
+    parsed = _decoder(stream, stream.key_codec)(F.col(key), schema, stream.key_options)
+    names = [field.name for field in parse_schema(stream.key_schema or "")]
+    keyed = frame.withColumn(_PARSED_KEY, F.when(short, parsed))
+    columns = [f"{_PARSED_KEY}.`{name}` AS `{name}`" for name in names]
+    corrupt = _corrupt(key, stream.max_record_bytes, _PARSED_KEY).removesuffix(f" AS `{c.CORRUPT}`")
+    bad = f"CASE WHEN {key} IS NOT NULL THEN concat('{KEY_TEXT}', {corrupt}) END AS {_BAD_KEY}"
+    found = decode(keyed, stream, value, [*columns, bad, *beside])
+    whole = F.coalesce(F.col(f"`{c.CORRUPT}`"), F.col(_BAD_KEY))
+    return found.withColumn(c.CORRUPT, whole).drop(_BAD_KEY)
+
+
+def _decoder(stream: Stream, codec: CodecFormat | None) -> SparkDecoder:
     if codec is None or codec.spark is None:
         what = "the values" if codec is None else f"{codec.title} values"
         raise ConfigError("SCAN_IMPOSSIBLE", f"Spark does not decode {what} of format {stream.format}")
@@ -78,11 +95,11 @@ def _decoder(stream: Stream) -> SparkDecoder:
     return decoder
 
 
-def _corrupt(column: str, max_bytes: int) -> str:
+def _corrupt(column: str, max_bytes: int, parsed: str = _PARSED) -> str:
     """The text of a record that is too long, or that the decoder refuses; NULL for a good one."""
     head = f"CAST(substring(CAST({column} AS BINARY), 1, {_HEAD_BYTES}) AS STRING)"
     start = f"longer than max_record_bytes ({max_bytes}): "
     long = f"concat('{start}', left(make_valid_utf8({head}), {_HEAD_CHARACTERS}))"
     unread = f"coalesce(make_valid_utf8(CAST({column} AS STRING)), '')"
-    cases = f"WHEN octet_length({column}) > {max_bytes} THEN {long} WHEN {_PARSED} IS NULL THEN {unread}"
-    return f"CASE {cases} ELSE {_PARSED}.`{c.CORRUPT}` END AS `{c.CORRUPT}`"
+    cases = f"WHEN octet_length({column}) > {max_bytes} THEN {long} WHEN {parsed} IS NULL THEN {unread}"
+    return f"CASE {cases} ELSE {parsed}.`{c.CORRUPT}` END AS `{c.CORRUPT}`"

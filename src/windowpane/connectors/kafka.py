@@ -20,7 +20,7 @@ from windowpane.errors import ConfigError, SinkError, gist
 from windowpane.formats import KAFKA
 from windowpane.plan.scan_sources import several_topics
 from windowpane.remote.kafka import client_settings
-from windowpane.scan.message_columns import PARTITION, TOPIC, VALUE
+from windowpane.scan.message_columns import KEY, PARTITION, TOPIC, VALUE
 from windowpane.scan.message_ranges import Fetching
 from windowpane.sql import parse_schema, with_record_columns
 
@@ -85,10 +85,13 @@ def source_partition(name: str, stream: Stream) -> Column:
 
 def decode(frame: DataFrame, stream: Stream) -> DataFrame:
     """The columns of a decoded value, and the record's where the value has none of that name."""
-    declared = parse_schema(stream.schema_ or "")
+    declared = parse_schema(stream.declared or "")
     own = with_record_columns(declared, stream.source_format.record_columns)[len(declared) :]
     beside = [_KEY_TEXT if column.name == "key" else column.name for column in own]
-    return decoding.decode(frame, stream, "value", [*beside, c.SOURCE_PARTITION, SOURCE_TIME])
+    beside += [c.SOURCE_PARTITION, SOURCE_TIME]
+    if stream.key_codec is not None:
+        return decoding.decode_with_key(frame, stream, "value", "key", beside)
+    return decoding.decode(frame, stream, "value", beside)
 
 
 def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:
@@ -96,6 +99,7 @@ def raw(frame: DataFrame, stream: Stream, own: Sequence[str]) -> DataFrame:
     place = [f"partition AS {PARTITION}", *([f"topic AS {TOPIC}"] if several_topics(stream) else [])]
     columns = [_KEY_TEXT if name == "key" else name for name in own]
     columns += [SOURCE_TIME] if SOURCE_TIME in frame.columns else []
+    columns += [f"key AS {KEY}"] if stream.key_codec is not None else []
     return frame.selectExpr(f"value AS {VALUE}", *place, *columns)
 
 

@@ -4,7 +4,7 @@ Everything else asks these registries. They hold plain values, so that a configu
 is named as `module:attribute` and imported when it is needed.
 """
 
-from windowpane.formats.codecs import CODECS, CodecFormat
+from windowpane.formats.codecs import CODECS, JSON, CodecFormat, key_codecs
 from windowpane.formats.registry import Registry, Target, load
 from windowpane.formats.sinks import SINKS, OptionPattern, SinkFormat, sink_format
 from windowpane.formats.sources import (
@@ -19,6 +19,7 @@ from windowpane.formats.sources import (
 
 __all__ = [
     "CODECS",
+    "JSON",
     "KAFKA",
     "KAFKA_CONNECTOR",
     "REFUSED_SOURCES",
@@ -31,6 +32,7 @@ __all__ = [
     "SinkFormat",
     "SourceFormat",
     "Target",
+    "key_codecs",
     "load",
     "sink_format",
     "source_format",

@@ -9,7 +9,7 @@ from windowpane.formats.registry import Registry, Target
 
 @dataclass(frozen=True)
 class CodecFormat:
-    """A codec that a stream selects with `value_format`."""
+    """A codec that a stream selects with `value_format`, and with `key_format` for keys."""
 
     name: str
     workers: Target
@@ -22,6 +22,8 @@ class CodecFormat:
     """Of each group, a stream needs one."""
     file_options: tuple[str, ...] = ()
     """Options that name a file, relative to pipeline.toml."""
+    for_keys: bool = True
+    """Keys of messages can have it too."""
     spark: Target | None = None
     """A function that decodes with Spark: see `windowpane.connectors.decoding`. None: only workers decode."""
 
@@ -54,9 +56,9 @@ PROTOBUF = CodecFormat(
     "protobuf",
     workers="windowpane.scan.protobuf:ProtobufCodec",
     worker_types=_TYPES,
-    worker_options=frozenset({"schema_file", "message"}),
+    worker_options=frozenset({"schema_file", "message", "schema_registry"}),
     spark="windowpane.connectors.worker_values:protobuf",
-    required_options=(("schema_file",),),
+    required_options=(("schema_file", "schema_registry"),),
     file_options=("schema_file",),
 )
 CSV = CodecFormat(
@@ -76,6 +78,12 @@ DEBEZIUM_JSON = CodecFormat(
     "debezium-json",
     workers="windowpane.scan.debezium:DebeziumJsonCodec",
     worker_types=JSON.worker_types,
+    for_keys=False,
     spark="windowpane.connectors.worker_values:debezium_json",
 )
 CODECS = Registry("codec", [JSON, AVRO, PROTOBUF, CSV, STRING, DEBEZIUM_JSON])
+
+
+def key_codecs() -> list[str]:
+    """The names of codecs for keys."""
+    return [name for name in CODECS.names if (found := CODECS.find(name)) is not None and found.for_keys]

@@ -114,7 +114,7 @@ def source_schema(source: Stream | Table) -> Schema:
     known = source.source_format
     if source.schema_ is None:
         return None if known.columns is None else columns_of(known.columns)
-    declared = parse_schema(source.schema_)
+    declared = parse_schema((source.declared if isinstance(source, Stream) else source.schema_) or "")
     return with_record_columns(declared, known.record_columns) if isinstance(source, Stream) else declared
 
 

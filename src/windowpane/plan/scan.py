@@ -7,7 +7,7 @@ Workers read columns with Arrow. DuckDB computes expressions if the result is ce
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from windowpane.config import Stream
 from windowpane.core.columns import SOURCE_TIME
@@ -50,6 +50,10 @@ class StreamScan:
     """Further columns of messages that the query uses."""
     several_topics: bool
     max_record_bytes: int
+    key_codec: CodecFormat | None = None
+    key_options: Mapping[str, str] = field(default_factory=dict)
+    key_columns: tuple[Column, ...] = ()
+    """Of messages: how keys are decoded, and to which columns."""
     fetched_by_spark: str | None = None
     """Of messages: why Spark fetches them; None if workers do."""
 
@@ -180,6 +184,9 @@ def _stream_scan(
         own=columns.own,
         several_topics=stream.source_format.is_messages and several_topics(stream),
         max_record_bytes=stream.max_record_bytes,
+        key_codec=stream.key_codec,
+        key_options=stream.key_options,
+        key_columns=columns.key,
         fetched_by_spark=why_spark_fetches(stream) if stream.source_format.is_messages else None,
     )
 

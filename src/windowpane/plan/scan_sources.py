@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from windowpane.config import Stream
@@ -30,11 +30,13 @@ class ScanColumns:
     """Columns that are read from files or decoded from values, and further columns of messages."""
 
     read: tuple[Column, ...]
+    key: tuple[Column, ...] = ()
+    """Columns that are decoded from keys of messages."""
     own: tuple[Column, ...] = ()
 
     @property
     def types(self) -> dict[str, str]:
-        return {column.name: column.type for column in (*self.read, *self.own)}
+        return {column.name: column.type for column in (*self.read, *self.key, *self.own)}
 
 
 def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
@@ -44,7 +46,9 @@ def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
     if used is None or stream.schema_ is None:
         raise Refused("the stream declares no schema")
     if stream.codec is not None:
-        _check_options(stream, stream.codec)
+        _check_options(stream.decoding_options, stream.codec)
+    if stream.key_codec is not None:
+        _check_options(stream.key_options, stream.key_codec)
     return _of_messages(stream, used) if stream.source_format.is_messages else _of_files(stream, used)
 
 
@@ -65,8 +69,8 @@ def several_topics(stream: Stream) -> bool:
     return "," in topics or topics == "*"
 
 
-def _check_options(stream: Stream, codec: CodecFormat) -> None:
-    unknown = sorted(name for name in stream.decoding_options if name.lower() not in codec.worker_options)
+def _check_options(options: Iterable[str], codec: CodecFormat) -> None:
+    unknown = sorted(name for name in options if name.lower() not in codec.worker_options)
     if unknown:
         raise Refused(f"option {unknown[0]} is for Spark's reader")
 
@@ -87,12 +91,15 @@ def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
 
 def _of_messages(stream: Stream, used: Sequence[Column]) -> ScanColumns:
     """All declared columns are read: a value is bad also because of a field that the query does not use."""
-    declared = parse_schema(stream.schema_ or "")
-    for column in declared:
+    of_value = parse_schema(stream.schema_ or "")
+    of_key = parse_schema(stream.key_schema or "") if stream.key_codec is not None else ()
+    for column in of_value:
         _check(column, stream.codec)
-    names = {column.name for column in used}
+    for column in of_key:
+        _check(column, stream.key_codec)
+    names, declared = {column.name for column in used}, (*of_value, *of_key)
     beside = with_record_columns(declared, stream.source_format.record_columns)[len(declared) :]
-    return ScanColumns(declared, tuple(each for each in beside if each.name in names))
+    return ScanColumns(of_value, of_key, tuple(each for each in beside if each.name in names))
 
 
 def _check(column: Column, codec: CodecFormat | None) -> None:

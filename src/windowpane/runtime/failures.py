@@ -9,12 +9,18 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from windowpane import errors
 from windowpane.checkpoint.store import unwritable
-from windowpane.errors import SparkError, WindowpaneError, gist
+from windowpane.errors import SourceError, SparkError, WindowpaneError, gist
 from windowpane.spark.gateway import START_FAILED
 
 _OURS_IN_A_WORKER = re.compile(r"windowpane\.errors\.(\w+): \[([A-Z_]+)\] (.+)(?:\n  .*)*(?:\nhint: (.+))?")
 """As `WindowpaneError.render` writes it: code and message, lines that show a place, a hint."""
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_LOST_DATA = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\].*?Reason:\s*([^\n]+)", re.DOTALL)
+"""Spark's Kafka source misses offsets while it plans a micro-batch."""
+_GO_ON = (
+    "the topic was truncated or created anew. Begin anew with windowpane reset, or go on without the lost messages: "
+    "failOnDataLoss = false in the options of the stream"
+)
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOST_EXECUTORS = ("ExecutorLostFailure", "FetchFailed", "cannot rollback")
 """What Spark says when it ends a job because executors were lost, too often or where it cannot go back."""
@@ -29,6 +35,8 @@ def spark_failure(failed: BaseException, transform: str | None = None, log: Path
     ours = _OURS_IN_A_WORKER.search(text)
     if ours is not None:
         return _rebuilt(*ours.groups())
+    if (lost := _LOST_DATA.search(text)) is not None:
+        return SourceError("DATA_LOST", f"messages are gone from Kafka: {lost[1].strip()}", _GO_ON)
     if any(reason in text for reason in _FULL):
         return unwritable(transform or "Spark", gist(failed))
     if isinstance(failed, Py4JNetworkError | ConnectionError) or _has_no_answer(failed, text):

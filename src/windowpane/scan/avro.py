@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.errors import ConfigError
 from windowpane.scan.bisecting import as_base64, decode_by_parts
 from windowpane.scan.codec_options import checked_options, missing_package, read_schema_file
-from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, nulls
-from windowpane.scan.schema_registry import PREFIX_BYTES, fetch_schema, schema_id
+from windowpane.scan.decoded import Decoded, good, nulls
+from windowpane.scan.schema_registry import PREFIX_BYTES, decode_by_prefix, fetch_schema, schema_id
 
 SCHEMA_FILE, REGISTRY = "schema_file", "schema_registry"
 _UNSUPPORTED = ("decimal", "duration", "uuid")
@@ -47,28 +46,17 @@ class AvroCodec:
 
     def _by_ids(self, values: pa.Array, schema: pa.Schema) -> Decoded:
         """Values of equal schema are decoded together."""
-        prefixes = pc.dictionary_encode(pc.binary_slice(values, 0, PREFIX_BYTES))
-        codes = prefixes.indices.to_numpy()
-        parts: list[tuple[Positions, Decoded]] = []
-        for code, prefix in enumerate(prefixes.dictionary.to_pylist()):
-            at = np.flatnonzero(codes == code)
-            parts.append((at, self._of_id(values.take(pa.array(at)), schema, prefix)))
-        return in_order(parts, schema) if parts else good(nulls(0, schema))
 
-    def _of_id(self, values: pa.Array, schema: pa.Schema, prefix: bytes) -> Decoded:
-        number = schema_id(prefix)
-        text = None if number is None else fetch_schema(self.registry, number)
-        if text is None:
-            return bad(as_base64(values), schema)
-        writer = _checked(text.encode(), f"schema {number} of {self.registry}")
-        decoded = _decoded(pc.binary_slice(values, PREFIX_BYTES, None), schema, writer)
-        is_bad = decoded.bad.is_valid()
-        return Decoded(
-            decoded.columns,
-            pc.if_else(is_bad, as_base64(values), pa.scalar(None, pa.string()))
-            if pc.any(is_bad).as_py()
-            else decoded.bad,
-        )
+        def decode(prefix: bytes, content: pa.Array) -> Decoded | None:
+            number = schema_id(prefix)
+            text = None if number is None else fetch_schema(self.registry, number)
+            if text is None:
+                return None
+            return _decoded(content, schema, _checked(text.encode(), f"schema {number} of {self.registry}"))
+
+        if not len(values):
+            return good(nulls(0, schema))
+        return decode_by_prefix(values, pc.binary_slice(values, 0, PREFIX_BYTES), schema, decode)
 
 
 def _parser() -> ModuleType:

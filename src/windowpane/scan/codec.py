@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.errors import InternalError
-from windowpane.scan.decoded import Decoded, bad, in_order
+from windowpane.scan.decoded import Decoded, bad, good, in_order, nulls
 
 HEAD_BYTES, HEAD_CHARACTERS = 400, 100
 """How much of a record that is too long is kept."""
+KEY_TEXT = "key: "
+"""How the text of a record begins that is bad because of its key."""
 
 
 class Codec(Protocol):
@@ -38,6 +40,19 @@ def decode_values(codec: Codec, values: pa.Array, schema: pa.Schema, max_bytes: 
     return in_order(
         [(np.flatnonzero(~at), decoded), (np.flatnonzero(at), bad(pa.array(texts, pa.string()), schema))], schema
     )
+
+
+def decode_keys(codec: Codec, keys: pa.Array, schema: pa.Schema, max_bytes: int) -> Decoded:
+    """Decode keys. A message without a key is no bad record: its columns are NULL."""
+    present = keys.is_valid()
+    at = present.to_numpy(zero_copy_only=False)
+    decoded = decode_values(codec, keys.filter(present), schema, max_bytes)
+    texts = pc.binary_join_element_wise(pa.scalar(KEY_TEXT), decoded.bad, "")
+    named = Decoded(decoded.columns, texts)
+    if at.all():
+        return named
+    absent = good(nulls(int((~at).sum()), schema))
+    return in_order([(np.flatnonzero(at), named), (np.flatnonzero(~at), absent)], schema)
 
 
 def too_long(head: bytes, max_bytes: int) -> str:

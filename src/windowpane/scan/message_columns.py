@@ -5,6 +5,8 @@ PLACE = ("topic", "partition", "offset")
 
 VALUE = "_value"
 """BINARY: the undecoded value; NULL for a tombstone."""
+KEY = "_key"
+"""BINARY: the undecoded key, where a codec decodes it; NULL if there is none."""
 TOPIC = "_topic"
 PARTITION = "_partition"
 """Topic and partition of the record, which determine its source partition."""

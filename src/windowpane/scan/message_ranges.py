@@ -20,7 +20,7 @@ from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError, InternalError, SourceError
 from windowpane.remote.kafka_consumer import ConsumedPartition, ConsumerClient
 from windowpane.remote.librdkafka import EOF, Client, ClientError, Event, Messages, Partition, UnusableError, Wanted
-from windowpane.scan.message_columns import FIRST, MARK, MARKED, PARTITION, TOPIC, UNTIL, VALUE
+from windowpane.scan.message_columns import FIRST, KEY, MARK, MARKED, PARTITION, TOPIC, UNTIL, VALUE
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Part
 
@@ -88,7 +88,9 @@ class RangeReader:
 
     def _records(self, handed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = {name for name, _ in self.messages.beside}
-        wanted = Wanted(key="key" in names, time=bool(names & {"timestamp", SOURCE_TIME}))
+        wanted = Wanted(
+            key="key" in names or self.messages.key_codec is not None, time=bool(names & {"timestamp", SOURCE_TIME})
+        )
         for each in (one for batch in handed for one in ranges_of(batch)):
             client = _client(self.fetching.settings)
             for messages in fetched(client, each, wanted, self.fetching):
@@ -98,6 +100,8 @@ class RangeReader:
         """The columns that Spark's source would give, as far as they are used."""
         count = len(messages.offsets)
         columns = {VALUE: messages.values, PARTITION: _repeated(source.partition, pa.int32(), count)}
+        if self.messages.key_codec is not None:
+            columns[KEY] = messages.keys
         if self.messages.several_topics:
             columns[TOPIC] = _repeated(source.topic, pa.string(), count)
         for name, _ in self.messages.beside:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.core.rows import in_chunks
-from windowpane.scan.codec import Codec, decode_values
-from windowpane.scan.message_columns import PARTITION, PLACE, TOPIC, VALUE
+from windowpane.scan.codec import Codec, decode_keys, decode_values
+from windowpane.scan.message_columns import KEY, PARTITION, PLACE, TOPIC, VALUE
 from windowpane.scan.scan import Part
 
 PARTITIONS = pa.dictionary(pa.int32(), pa.string())
@@ -31,6 +31,9 @@ class MessageReader:
     beside: tuple[tuple[str, pa.DataType], ...]
     several_topics: bool
     max_record_bytes: int
+    key_codec: Codec | None = None
+    key_columns: tuple[tuple[str, pa.DataType], ...] = ()
+    """Decode KEY of each record too."""
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -38,7 +41,7 @@ class MessageReader:
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([*self.columns, *self.beside, (c.SOURCE_PARTITION, PARTITIONS)])
+        return pa.schema([*self.columns, *self.key_columns, *self.beside, (c.SOURCE_PARTITION, PARTITIONS)])
 
     def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         decoded = (self._decoded(records) for records in handed if records.num_rows)
@@ -47,7 +50,12 @@ class MessageReader:
     def _decoded(self, records: pa.RecordBatch) -> pa.RecordBatch:
         decoded = decode_values(self.codec, records.column(VALUE), pa.schema(self.columns), self.max_record_bytes)
         columns = {name: decoded.columns.column(name) for name, _ in self.columns}
-        columns[c.CORRUPT] = decoded.bad
+        bad = decoded.bad
+        if self.key_codec is not None:
+            keys = decode_keys(self.key_codec, records.column(KEY), pa.schema(self.key_columns), self.max_record_bytes)
+            columns |= {name: keys.columns.column(name) for name, _ in self.key_columns}
+            bad = pc.coalesce(bad, keys.bad)
+        columns[c.CORRUPT] = bad
         columns |= {name: records.column(name).cast(kind) for name, kind in self.beside}
         columns |= {name: records.column(name) for name in self._partition_columns}
         return pa.RecordBatch.from_pydict(columns)
