@@ -34,6 +34,7 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/redis-bin >/dev/null || echo "Without Redis: likewise." >&2
 	@scripts/duckdb-reader >/dev/null || echo "Without DuckDB's readers of Delta and Iceberg: likewise." >&2
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
+	@scripts/chromium >/dev/null || echo "Without Chromium: likewise." >&2
 	$(PYTHON) -m scripts.java_archive
 	$(PYTHON) -m pytest -m "spark or slow or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile --durations 30
 
@@ -67,6 +68,12 @@ lock: ## Resolve pyproject.toml into requirements.lock (ARGS=--upgrade for newer
 demo: setup ## Run a pipeline over a stream with late, duplicate and corrupt rows, on local Spark (needs Java 17+)
 	@scripts/java
 	@$(PYTHON) examples/demo/demo.py
+
+.PHONY: demo-ui
+PORT ?= 8484
+demo-ui: setup ## Run a pipeline over a stream that never ends, with its live page at http://127.0.0.1:PORT/ (needs Java 17+)
+	@scripts/java
+	@$(PYTHON) examples/live/live.py $(PORT)
 
 .PHONY: demo-kafka
 demo-kafka: setup ## Run a pipeline from Kafka into PostgreSQL, with both servers started for it (needs Java 17+)
@@ -157,6 +164,11 @@ bench-scale: setup ## Measure the constants of docs/scale.md and what they predi
 	@scripts/java
 	$(PYTHON) -m bench.scale $(ARGS)
 
+.PHONY: bench-ui
+bench-ui: setup ## Measure how much of a core the live page needs in Chromium, with 1,000 windows and 100 partitions
+	@scripts/chromium >/dev/null
+	$(PYTHON) -m bench.ui $(ARGS)
+
 KILLS ?= 10
 SOURCE ?= files
 STORE ?= folder
@@ -181,4 +193,4 @@ torture-evolve: setup ## Change a query five times while rows flow and its proce
 .PHONY: clean
 clean: ## Remove the environment, the caches and what runs have written
 	rm -rf .venv .tools .tools-deploy .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out state spark-warehouse \
-		examples/*/out examples/*/state examples/demo/data
+		examples/*/out examples/*/state examples/demo/data examples/live/data

@@ -27,6 +27,7 @@ def main() -> int:
         if code:
             return code
     show_side_rows()
+    say("$ windowpane ui examples/demo/pipeline.toml    # all this in a browser; make demo-ui: a stream that flows")
     return 0
 
 

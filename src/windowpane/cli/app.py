@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from windowpane import __version__
 from windowpane.cli import ask_commands, file_commands, plan_commands, run_commands
+from windowpane.cli.options import with_ui_port
 from windowpane.connectors.tables import UNBOUNDED
 
 app = typer.Typer(
@@ -70,6 +72,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane run jobs/pipeline.toml --drain",
         "windowpane run --trigger 10s --json > progress.jsonl",
         "windowpane run --drain --profile",
+        "windowpane run --ui",
         "windowpane run --from monday --checkpoint trial",
     ),
     run_commands.diff: (
@@ -97,6 +100,11 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane audit",
         "windowpane audit jobs/pipeline.toml --html audit.html --json > audit.json",
         "windowpane audit --recompute 3",
+    ),
+    run_commands.ui: (
+        "windowpane ui",
+        "windowpane ui jobs/pipeline.toml --port 9000",
+        "WINDOWPANE_UI_TOKEN=… windowpane ui --checkpoint s3://bucket/hot --host 0.0.0.0",
     ),
     run_commands.drain: ("windowpane drain jobs/pipeline.toml --timeout 600",),
     run_commands.stop: ("windowpane stop jobs/pipeline.toml",),
@@ -160,5 +168,13 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
 NAMES = {file_commands.run_golden_files: "test"}
 """Commands that are not called like their function."""
 
+
+class _Command(typer.core.TyperCommand):
+    """A command whose option `--ui` may stand without its port."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_ui_port(args))
+
+
 for _command, _lines in EXAMPLES.items():
-    app.command(NAMES.get(_command), epilog=_examples(*_lines))(_command)
+    app.command(NAMES.get(_command), cls=_Command, epilog=_examples(*_lines))(_command)

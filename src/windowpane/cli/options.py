@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -21,3 +22,27 @@ CheckpointPlace = Annotated[
     typer.Option("--checkpoint", metavar="PLACE", help="A folder or an address instead of the file's `checkpoint`."),
 ]
 TransformName = Annotated[str | None, typer.Option("--transform", metavar="NAME", help="Only this transform.")]
+UiToken = Annotated[
+    str | None,
+    typer.Option(
+        "--ui-token",
+        metavar="TOKEN",
+        envvar="WINDOWPANE_UI_TOKEN",
+        help="Who opens the page needs it; allows --host of other machines, and to stop and drain from the page.",
+    ),
+]
+UI_PORT = "8484"
+
+
+def with_ui_port(args: list[str]) -> list[str]:
+    """Arguments in which each `--ui` has a port.
+
+    >>> with_ui_port(["--ui", "--drain"]), with_ui_port(["--ui", "9000"]), with_ui_port(["--ui", "hot.toml"])
+    (['--ui', '8484', '--drain'], ['--ui', '9000'], ['--ui', '8484', 'hot.toml'])
+    >>> with_ui_port([])
+    []
+    """
+    found = list[str]()
+    for arg, following in pairwise([*args, ""]):
+        found += [arg, UI_PORT] if arg == "--ui" and not following.lstrip("-").isdigit() else [arg]
+    return found

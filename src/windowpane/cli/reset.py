@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from windowpane.checkpoint.jobs import recorded_jobs
+from windowpane.checkpoint.recent import RECENT_FILE
 from windowpane.checkpoint.resetting import check_whole_jobs, remove_checkpoints, undelivered
 from windowpane.checkpoint.restoring import MARK, forget_restore
 from windowpane.checkpoint.run_lock import RunLock
@@ -44,6 +45,7 @@ class Reset:
                 for name, each in self.transforms.items()
             ])  # fmt: skip
             forget_restore(store)
+            store.clear(RECENT_FILE)
         finally:
             lock.release()
         if as_json:

@@ -16,6 +16,7 @@ from windowpane.checkpoint.restoring import check_restored
 from windowpane.cli.figures import accounting_table, stage_line
 from windowpane.cli.profile import Profile
 from windowpane.cli.progress import JsonProgress, LinesProgress, LiveProgress, Progress
+from windowpane.cli.ui import showing
 from windowpane.config import METRICS_ONLY, PipelineConfig, Trigger, find_pipeline, load_pipeline, parse_options
 from windowpane.connectors.tables import table_console
 from windowpane.errors import ConfigError
@@ -49,6 +50,9 @@ class RunOptions:
     """Instead of the one in the file."""
     evolve: bool = False
     drain_removed: bool = False
+    ui_port: int | None = None
+    """Where the live page is served; None: nowhere."""
+    ui_token: str | None = None
 
 
 def run_pipeline(path: Path | None, options: RunOptions) -> None:
@@ -79,7 +83,8 @@ def _plan_and_run(path: Path | None, options: RunOptions, signals: StopSignals) 
 
     pipeline = Pipeline(config, plans, trigger=trigger, metrics_port=options.metrics_port)
     profiles = {plan.transform: Profile() for plan in plans} if options.profile else {}
-    with redirect_stdout(progress.stdout):
+    page = showing(pipeline_store(config), options.ui_port, options.ui_token, progress.say)
+    with page, redirect_stdout(progress.stdout):
         outcome, board = _run(pipeline, progress, profiles, signals, options)
     _conclude(config, outcome, board, profiles, as_json=options.as_json)
 

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from windowpane.cli.options import AsJson, CheckpointPlace, Debug, PipelineFile, Timeout, TransformName
+from windowpane.cli.options import (
+    UI_PORT,
+    AsJson,
+    CheckpointPlace,
+    Debug,
+    PipelineFile,
+    Timeout,
+    TransformName,
+    UiToken,
+)
 from windowpane.cli.report import reporting
 
 
@@ -29,6 +38,17 @@ def run(
             "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: a free port."
         ),
     ] = None,
+    ui_port: Annotated[
+        int | None,
+        typer.Option(
+            "--ui",
+            metavar="[PORT]",
+            min=0,
+            max=65535,
+            help="Show the pipeline in a browser, at port 8484 of this machine or another one; 0: a free port.",
+        ),
+    ] = None,
+    ui_token: UiToken = None,
     origin: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +80,7 @@ def run(
 
         options = RunOptions(
             transform, trigger, metrics_port, drain=drain, as_json=as_json, profile=profile, origin=origin,
-            checkpoint=checkpoint, evolve=evolve, drain_removed=drain_removed,
+            checkpoint=checkpoint, evolve=evolve, drain_removed=drain_removed, ui_port=ui_port, ui_token=ui_token,
         )  # fmt: skip
         run_pipeline(pipeline, options)
 
@@ -93,6 +113,26 @@ def status(
         from windowpane.cli.status import show_status  # noqa: PLC0415
 
         out.write(show_status(pipeline, checkpoint, as_json=as_json))
+
+
+def ui(
+    pipeline: PipelineFile = None,
+    *,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: a free port.")] = int(
+        UI_PORT
+    ),
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Another one than of this machine needs --ui-token.")
+    ] = "127.0.0.1",
+    ui_token: UiToken = None,
+    checkpoint: CheckpointPlace = None,
+    debug: Debug = False,
+) -> None:
+    """Show a pipeline in a browser, whether it runs here, elsewhere, or not at all. Reads its checkpoint only."""
+    with reporting(as_json=False, debug=debug) as out:
+        from windowpane.cli.ui import serve_page  # noqa: PLC0415
+
+        serve_page(pipeline, checkpoint, host=host, port=port, token=ui_token, say=out.write)
 
 
 def drain(

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from windowpane.checkpoint.control import Request, ask
-from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.status import StatusFile
 from windowpane.checkpoint.store import Store
 from windowpane.cli.figures import MEANINGS, instant, lag, proof, waiting_results
 from windowpane.config import find_pipeline
 from windowpane.errors import StateError
 from windowpane.runtime.location import store_of_file
+from windowpane.runtime.status import read_status
 
 STALE_SECONDS = 30
 _ENDED = {
@@ -27,20 +27,24 @@ def show_status(path: Path | None, place: str | None = None, *, as_json: bool) -
     """The text to print; StateError when nothing has ever run there."""
     store = checkpoint_store(path, place)
     status, address = StatusFile(store), store.address()
-    document = status.read()
+    document = read_status(store)
     if document is None:
-        raise StateError(
-            "NEVER_RUN", f"nothing has run on the checkpoint {address} yet", "windowpane run starts the pipeline"
-        )
-    running = RunLock(store).held()
+        raise never_run(address)
     if as_json:
-        return json.dumps({"running": running, "checkpoint": address} | document, indent=2)
+        return json.dumps(document, indent=2)
     try:
-        head = _headline(document, running=running)
+        head = _headline(document, running=document["running"])
         blocks = [_transform(name, each) for name, each in document["transforms"].items()]
     except (LookupError, TypeError, ValueError, AttributeError) as broken:
         raise status.damaged(repr(broken)) from broken
     return "\n".join([head, f"checkpoint {address}", *(blocks or ["no micro-batch has finished yet"])])
+
+
+def never_run(address: str) -> StateError:
+    """The error for a checkpoint without a status."""
+    return StateError(
+        "NEVER_RUN", f"nothing has run on the checkpoint {address} yet", "windowpane run starts the pipeline"
+    )
 
 
 def send_request(path: Path | None, request: Request, timeout: float, place: str | None = None) -> str:

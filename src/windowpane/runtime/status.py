@@ -7,10 +7,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.records import FORMAT
+from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.status import StatusFile
 from windowpane.checkpoint.store import Store
 
@@ -21,10 +22,35 @@ RATE_SECONDS = 10.0
 State: TypeAlias = Literal["starting", "running", "draining", "stopped", "finished", "failed"]
 
 
+_ENDS = {
+    "draining": "the pipeline processes the available input, then emits every open window",
+    "stopped": "the pipeline stopped; open windows stay in the checkpoint",
+    "finished": "the pipeline ended gracefully: every open window was emitted",
+}
+
+
+class Keeper(Protocol):
+    """What a board tells of events."""
+
+    def note(self, kind: str, text: str) -> None: ...
+
+    def save(self, *, last: bool = False) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Board:
     """Gathers the last micro-batch of each transform and writes the status file. Called from several threads."""
 
-    def __init__(self, store: Store, file: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        file: str | None,
+        clock: Callable[[], float] = time.monotonic,
+        recent: Keeper | None = None,
+    ) -> None:
+        """`recent`: keeps events and rows for the live page."""
+        self.recent = recent
         self._file, self._clock = StatusFile(store), clock
         self._lock = threading.Lock()
         self._written = 0.0
@@ -52,6 +78,9 @@ class Board:
 
     def become(self, state: State, error: dict[str, object] | None = None) -> None:
         self.state, self.error = state, error
+        if self.recent is not None and state != "running":
+            self.recent.note(state, _told(state, error))
+            self.recent.save(last=True)
         self.write()
 
     def refresh(self) -> None:
@@ -90,6 +119,16 @@ class Board:
         document = self.document()
         with self._lock:
             self._file.write(document)
+
+
+def _told(state: State, error: dict[str, object] | None) -> str:
+    return _ENDS.get(state, state) if error is None else str(error.get("message", state))
+
+
+def read_status(store: Store) -> dict[str, Any] | None:
+    """The status of a pipeline that may run elsewhere, and whether it runs; None if nothing has ever run here."""
+    document = StatusFile(store).read()
+    return None if document is None else {"running": RunLock(store).held(), "checkpoint": store.address()} | document
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:
