@@ -11,7 +11,7 @@ from windowpane.plan.physical import PhysicalDataSource, PhysicalEventTime
 from windowpane.plan.result_steps import step_words
 from windowpane.plan.stages import DedupeStage, InputStage
 from windowpane.plan.traversal import walk
-from windowpane.sql.query import BoundQuery, Emit, Generator
+from windowpane.sql.query import BoundQuery, Emit, Expr, Generator, Relation, StaticJoin
 from windowpane.time import format_duration
 
 
@@ -23,7 +23,7 @@ def summarize(plan: Plan) -> dict[str, str]:
         "time": _time(plan),
         "watermark": _watermark(plan),
         "joins": _joins(source),
-        "keeps": f"rows where {source.where.text}" if source.where else "",
+        "keeps": f"rows where {_as_written(source.where, source)}" if source.where else "",
         "dedupes": _dedupes(plan),
         "window": _window(source),
         "over its results": "; ".join(_over_results(plan.query)),
@@ -44,10 +44,15 @@ def _reads(plan: Plan) -> str:
         f"a row per element of {join.argument.text}"
         if isinstance(join, Generator)
         else f"joined with table {join.table}"
-        for join in plan.query.source.relation.joins
+        for join in (*_tables_of_branches(plan.query.source.relation), *plan.query.source.relation.joins)
     ]
     through = [f"through transform {name}" for name in plan.query.transforms]
     return ", ".join([" and ".join(streams), *joins, *through])
+
+
+def _tables_of_branches(relation: Relation) -> list[StaticJoin]:
+    """The static tables that one stream of a join is joined with."""
+    return [table for branch in relation.branches if branch.joined for table in branch.joined.tables]
 
 
 def _time(plan: Plan) -> str:
@@ -89,9 +94,16 @@ def _joins(query: BoundQuery) -> str:
     if join is None:
         return ""
     below = [_joins(inner) or f"results of the window {_window(inner)}" for inner in query.relation.queries]
-    on = " and ".join([*join.labels, *(condition.text for condition in join.conditions)])
+    on = " and ".join([*join.labels, *(_as_written(condition, query) for condition in join.conditions)])
     where = "rows of the same window" if query.window else "rows"
     return "; then ".join([*below, f"{where} where {on} ({join.kind} join)"])
+
+
+def _as_written(expr: Expr, query: BoundQuery) -> str:
+    """An expression in the user's words if it is over joined streams: there, columns have internal names."""
+    if query.relation.stream_join is None or expr.span is None:
+        return expr.text
+    return " ".join(query.text[expr.span.start : expr.span.end].split())
 
 
 def _dedupes(plan: Plan) -> str:

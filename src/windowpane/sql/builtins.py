@@ -64,12 +64,13 @@ def refuse_unknown_functions(source: SourceText, trees: Iterable[exp.Expr], regi
 def _check_arguments(source: SourceText, call: exp.Expr, function: UserFunction) -> None:
     count = len(call.expressions)
     if not function.takes(count):
-        message = f"`{function.name}` cannot be called with {count} arguments"
+        message = f"`{function.name}` cannot be called with {count} argument{'' if count == 1 else 's'}"
         raise source.error("FUNCTION_ARGUMENTS", message, f"it is {function.describe()}", at=call)
 
 
 def _unknown(source: SourceText, call: exp.Expr, name: str) -> SqlError:
-    close = difflib.get_close_matches(name, sorted(known_functions()), n=3, cutoff=0.6)
+    own = (function.name.lower() for function in user_functions.registered())
+    close = difflib.get_close_matches(name, sorted(known_functions().union(own)), n=3, cutoff=0.6)
     meant = f"nearest: {', '.join(close)}; " if close else ""
     hint = f"{meant}declare a function of your own as [functions.{name}], or list it as `functions` in [spark]"
     return source.error("UNKNOWN_FUNCTION", f"there is no function `{name}`", hint, at=call)
