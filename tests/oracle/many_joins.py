@@ -1,4 +1,4 @@
-"""Joins of three streams, of a stream with itself, and of results of windows, by brute force over all rows."""
+"""Joins of three streams, of a stream with itself, and of results of windows; UNION ALL of results; by brute force."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ QUERIES = {
     f"GROUP BY a.k{HOPS}",
     "cumulated": "SELECT v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k WINDOW CUMULATE (STEP 5 MILLISECONDS, "
     f"SIZE 10 MILLISECONDS){LATE}",
+    "united": "SELECT k, count(*) AS n, sum(n) AS s FROM (SELECT k, count(*) AS n FROM a GROUP BY k, "
+    f"tumblingwindow('ms', 10){LATE} UNION ALL SELECT k, v FROM a WHERE v > 1 UNION ALL SELECT k, max(w) FROM b "
+    f"GROUP BY k{HOPS}) AS u GROUP BY k WINDOW TUMBLING (SIZE 20 MILLISECONDS){LATE}",
+    "united rows": f"SELECT k, count(*) AS n, window_start FROM a GROUP BY k, tumblingwindow('ms', 10){LATE} UNION ALL "
+    f"SELECT a.k, w, window_start FROM a JOIN b ON a.k = b.k{HOPS}",
     "four": f"SELECT a.v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k JOIN a AS e ON e.ts = a.ts AND e.k = a.k"
     f"{WINDOW}{LATE}",
     "the first": "SELECT k, sum(m) AS m, count(*) AS n FROM (SELECT k, max(v) AS m FROM a GROUP BY k, "
@@ -146,6 +151,27 @@ def _cumulated(a: list[Row], b: list[Row], d: list[Row]) -> Results:
             if all(row[0] % 10 < end for row in (x, y, z))]  # fmt: skip
 
 
+def _united(a: list[Row], b: list[Row], _: list[Row]) -> Results:
+    """Results have the last instant of their window."""
+    rows: list[tuple[str | None, int, int | None]] = []
+    rows += [(key, 10 * start + 9, len(found)) for (key, start), found in _groups(a).items()]
+    rows += [(key, ts, value) for ts, key, value in a if value is not None and value > 1]
+    for key, start in {(row[1], start) for row in b for start in _starts(row)}:
+        own = [row[2] for row in b if row[1] == key and start in _starts(row)]
+        rows.append((key, start + 9, _largest(own)))
+    groups: dict[tuple[str | None, int], list[int | None]] = {}
+    for key, ts, value in rows:
+        groups.setdefault((key, ts // 20), []).append(value)
+    known = {group: [each for each in found if each is not None] for group, found in groups.items()}
+    return [(group[0], len(found), sum(known[group]) if known[group] else None) for group, found in groups.items()]
+
+
+def _united_rows(a: list[Row], b: list[Row], _: list[Row]) -> Results:
+    found = [(key, len(found), 10 * start) for (key, start), found in _groups(a).items()]
+    pairs_of = [(x[1], y[2], start) for x in a for y in b if same(x, y) for start in _starts(x) & _starts(y)]
+    return [*found, *pairs_of]
+
+
 def _other_keys(a: list[Row], b: list[Row], d: list[Row]) -> Results:
     def hold(pair: tuple[Row, Row], row: Row) -> bool:
         return row[2] is not None and row[2] == pair[1][2] and row[0] // 10 == pair[0][0] // 10
@@ -236,6 +262,8 @@ _BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
     "two tables": _two_tables,
     "overlapping": _overlapping,
     "hops": _overlapping,
+    "united": _united,
+    "united rows": _united_rows,
     "hops left": _hops_left,
     "hops counted": _hops_counted,
     "cumulated": _cumulated,

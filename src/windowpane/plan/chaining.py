@@ -84,16 +84,20 @@ class _PlacedCompiler(Compiler):
     def computed(self, expr: Expr, conditions: Sequence[str] = ()) -> Computed:
         try:
             return super().computed(expr, conditions)
+        except PlanError:
+            raise
         except SqlError as unsure:
             raise refused(self.context, expr, unsure.message) from None
 
 
 def refused(context: PlanContext, expr: Expr, reason: str) -> PlanError:
     """Between two windows there is no Spark to compute an expression."""
+    hint = "compute it before the first window or after the last one, or with other functions"
+    if expr.text == "NULL":
+        hint = "name its type: CAST(NULL AS STRING)"
     return context.error(
-        "CHAIN_EXPRESSION", f"`{expr.text}` cannot be computed between two windows: {reason}",
-        "compute it before the first window or after the last one, or with other functions", span=expr.span,
-    )  # fmt: skip
+        "CHAIN_EXPRESSION", f"`{expr.text}` cannot be computed between two windows: {reason}", hint, span=expr.span
+    )
 
 
 def same_columns(result: ResultStage, project: physical.PhysicalProject) -> tuple[tuple[str, str], ...]:

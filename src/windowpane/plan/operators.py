@@ -179,6 +179,8 @@ class _Building:
         left, right = (self.rows[each] for each in stage.inputs)
         self.nodes.append(Node(name, Meeting(left, right), inputs, stage.account, step=step, key=name))
         self.steps[name] = step
+        if stage.ordered is not None:
+            name = self.append(stage, [EventtimeWatermark(ordered=stage.ordered, data_driven=False)], name)
         self.last[stage.name] = self.known(stage, name)
 
     def passed(self, stage: MeetingStage, name: str, source: str, last: int, to: Placement) -> str:
@@ -280,7 +282,7 @@ class _Building:
         """The operators of a window that run before the shuffle. Windows that share a watermark have none."""
         alone = self.windows_over(stage.inputs[0]) == [stage]
         chain = self.stages.by_name[stage.inputs[0]]
-        if isinstance(chain, LeafStage):
+        if isinstance(chain, LeafStage | MeetingStage):
             return []
         judged = chain.placement is not None if isinstance(chain, ChainStage) else self.feedback
         return [each for each in self.window(stage) if each.folds] if judged and stage.folds and alone else []

@@ -103,10 +103,14 @@ class LeafStage(TimeStage):
 
 @dataclass(frozen=True)
 class MeetingStage(Stage):
-    """Rows of both sides of a join, of which one is not a stream: they come from other stages."""
+    """Rows of both sides of a join, or of branches of a UNION ALL, of which one is not a stream: they come from other
+    stages.
+    """
 
     placement: Placement | None
     """Where the results of a side go; None if they stay where all rows are."""
+    ordered: bool | None = None
+    """Of the last one of a UNION ALL: whether rows are released by (event time, arrival)."""
 
 
 @dataclass(frozen=True)

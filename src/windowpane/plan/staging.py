@@ -217,6 +217,9 @@ class _Staging:
             self.stages.append(self.join(found, found.join, project.columns, below))
             texts |= {column.name: column.expr.text for column in found.join.computed}
             below = self.name("join")
+        layout = self.layout(found, compared, texts)
+        if found.join is None:
+            self.place_branches(layout.window)
         limited = found.aggregation is not None and found.aggregation.max_groups is not None
         self.stages.append(
             WindowStage(
@@ -228,12 +231,19 @@ class _Staging:
                 fused=found.fused,
                 per_window=found.pane is None,
                 admits=limited or dedupe is not None,
-                layout=self.layout(found, compared, texts),
+                layout=layout,
                 together=self.together(found, compared),
                 account=self.account,
             )
         )
         return texts
+
+    def place_branches(self, placement: Placement) -> None:
+        """Let the branches of a UNION ALL meet where the window is."""
+        own = self.name("time")
+        for at, stage in enumerate(self.stages):
+            if isinstance(stage, MeetingStage) and (stage.name == own or stage.name.startswith(f"{own}.")):
+                self.stages[at] = replace(stage, placement=placement)
 
     def dedupe(self, found: _Windowed, node: physical.PhysicalDedupe, routed_by: tuple[str, ...]) -> str:
         """A stage for each side whose rows are compared, or for all rows; returns the name of the last one."""

@@ -111,6 +111,8 @@ def split_columns(
 def check_stream_join(context: PlanContext) -> None:
     """Refuse what cannot be combined with a join of streams."""
     bound, join = context.bound, context.bound.relation.stream_join
+    if bound.relation.joins_results:
+        _check_dedupe(context)
     if join is None:
         return
     window = bound.window
@@ -142,11 +144,15 @@ def _check_settings(context: PlanContext) -> None:
             "SECONDS) ORDER BY count(*) DESC LIMIT 1000",
             key=context.own_key("limits.max_groups"),
         )  # fmt: skip
-    if context.transform.dedupe is not None and context.joins_results:
+
+
+def _check_dedupe(context: PlanContext) -> None:
+    if context.transform.dedupe is not None:
         raise context.error(
-            "UNSUPPORTED_JOIN", "`dedupe` is not supported where streams are joined several times, or with results",
-            "remove it, and take out duplicates within the window of the join: FROM (SELECT DISTINCT id, k, v FROM a "
-            "WINDOW TUMBLING (SIZE 10 SECONDS)) AS a JOIN b ON … WINDOW TUMBLING (SIZE 10 SECONDS)",
+            "UNSUPPORTED_JOIN",
+            "`dedupe` is not supported with several joins of streams, or where results are joined or united",
+            "remove it, and take out duplicates within the window: FROM (SELECT DISTINCT id, k, v FROM a WINDOW "
+            "TUMBLING (SIZE 10 SECONDS)) AS a JOIN b ON … WINDOW TUMBLING (SIZE 10 SECONDS)",
             key=context.own_key("dedupe"),
         )  # fmt: skip
 

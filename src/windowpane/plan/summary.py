@@ -23,6 +23,7 @@ def summarize(plan: Plan) -> dict[str, str]:
         "time": _time(plan),
         "watermark": _watermark(plan),
         "joins": _joins(source),
+        "unites": _unites(source),
         "keeps": f"rows where {_as_written(source.where, source)}" if source.where else "",
         "dedupes": _dedupes(plan),
         "window": _window(source),
@@ -97,6 +98,22 @@ def _joins(query: BoundQuery) -> str:
     on = " and ".join([*join.labels, *(_as_written(condition, query) for condition in join.conditions)])
     where = "rows of the same window" if query.window else "rows"
     return "; then ".join([*below, f"{where} where {on} ({join.kind} join)"])
+
+
+def _unites(query: BoundQuery) -> str:
+    """The branches of a UNION ALL of which some are results."""
+    if query.relation.stream_join is not None or not query.relation.queries:
+        return ""
+    return "; ".join(
+        f"rows of {branch.stream.name}" if branch.query is None else f"results of {_of_results(branch.query)}"
+        for branch in query.relation.branches
+    )
+
+
+def _of_results(query: BoundQuery) -> str:
+    inner = query.source
+    read = " and ".join(stream.name for stream in inner.relation.streams)
+    return f"{read} ({_window(query)})"
 
 
 def _as_written(expr: Expr, query: BoundQuery) -> str:

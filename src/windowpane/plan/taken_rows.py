@@ -47,18 +47,32 @@ class TakenRows:
         if not relation.joins_results:
             return [self.leaf(self.name, union, leaves)]
         assert isinstance(union, physical.PhysicalUnion)
-        assert relation.stream_join is not None
-        results, stages = iter(below), list[AnyStage]()
-        for side, branch in zip(("left", "right"), union.branches, strict=True):
+        join, results, stages = relation.stream_join, iter(below), list[AnyStage]()
+        for number, branch in enumerate(union.branches, 1):
             assert isinstance(branch, physical.PhysicalBranch)
-            name = f"{self.name}.{side}"
+            name = f"{self.name}.{number if join is None else ('left', 'right')[number - 1]}"
             if any(isinstance(node, physical.PhysicalResults) for node in walk_own(branch)):
                 stages.append(self.side(name, next(results), branch))
             else:
                 stages.append(self.leaf(name, branch, leaves))
-        placement = Placement(relation.stream_join.keys, labels=relation.stream_join.labels)
-        sides = tuple(stage.name for stage in stages)
-        return [*stages, MeetingStage(self.name, sides, placement=placement, account=self.account)]
+        names = [stage.name for stage in stages]
+        if join is None:
+            return [*stages, *self.united(names)]
+        placement = Placement(join.keys, labels=join.labels)
+        return [*stages, MeetingStage(self.name, tuple(names), placement=placement, account=self.account)]
+
+    def united(self, names: Sequence[str]) -> list[MeetingStage]:
+        """The branches of a UNION ALL: those of the first two meet, then each further one meets them. The window says
+        where.
+        """
+        stages, last = list[MeetingStage](), names[0]
+        for number, name in enumerate(names[1:], 2):
+            is_last = number == len(names)
+            own = self.name if is_last else f"{self.name}.to_{number}"
+            ordered = self.time.ordered if is_last else None
+            stages.append(MeetingStage(own, (last, name), placement=Placement(), ordered=ordered, account=self.account))
+            last = own
+        return stages
 
     def leaf(self, name: str, source: PlanNode, leaves: list[Leaf]) -> LeafStage:
         """Rows of the input. Where WHERE has no column, all are kept."""

@@ -94,7 +94,7 @@ class UnionBranch:
     joined: Relation | None = None
     """The stream with the static tables that the branch joins to it; `projection` and `where` are over its columns."""
     query: BoundQuery | None = None
-    """Of a join: the query whose results are the rows, instead of those of `stream`, which is one that it reads."""
+    """The query whose results are the rows, instead of those of `stream`, which is one that it reads."""
     time: tuple[Expr, str] | None = None
     """Of such results: what their time is in the join, if it is not that of the results, and its event-time type. The
     planner takes it from ON."""
@@ -155,10 +155,12 @@ class Relation:
 
     @property
     def joins_results(self) -> bool:
-        """Whether it joins the results of queries, or a stream with itself: rows of the input part, and meet again."""
+        """Whether it joins or unites the results of queries, or joins a stream with itself: rows of the input part, and
+        meet again.
+        """
         names = [branch.stream.name for branch in self.branches]
-        twice = len(set(names)) < len(names)
-        return self.stream_join is not None and (twice or any(branch.query for branch in self.branches))
+        twice = self.stream_join is not None and len(set(names)) < len(names)
+        return twice or any(branch.query for branch in self.branches)
 
     @property
     def queries(self) -> tuple[BoundQuery, ...]:

@@ -25,7 +25,8 @@ def relation_text(relation: Relation) -> str:
 def _branch(branch: UnionBranch) -> str:
     items = ", ".join(f"{expr.text} AS {quoted(name)}" for name, expr in branch.projection)
     where = f" WHERE {branch.where.text}" if branch.where else ""
-    return f"SELECT {items} FROM {quoted(branch.stream.name)}{where}"
+    source = quoted(branch.stream.name) if branch.query is None else f"({branch.query.canonical})"
+    return f"SELECT {items} FROM {source}{where}"
 
 
 def window_text(window: Window) -> tuple[list[str], str]:

@@ -72,7 +72,7 @@ def check_times(context: PlanContext, timings: Sequence[Timing]) -> None:
         )  # fmt: skip
     if len(timings) > 1 and timings[0].mode == "processing_time":
         raise context.error(
-            "NEEDS_EVENT_TIME", "a join with the results of a query needs event time",
+            "NEEDS_EVENT_TIME", "a join or a UNION ALL with the results of a query needs event time",
             "set `options.eventtime.enabled = true` and declare the `eventtime` of the streams",
         )  # fmt: skip
 

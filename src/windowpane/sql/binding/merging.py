@@ -43,11 +43,11 @@ def merge_results(stmt: SelectStmt, outer: BoundQuery) -> BoundQuery:
 
 
 def check_results_read(source: SourceText, inner: BoundQuery) -> None:
-    """Refuse clauses that a query cannot have if a window or a join reads its results."""
+    """Refuse clauses that a query cannot have if a window, a join or a UNION ALL reads its results."""
     if inner.emit.mode != "close":
-        message = "the results of this query are read by a window or a join, which takes final rows only"
+        message = "the results of this query are read by a window, a join or a UNION ALL, which takes final rows only"
         raise source.error("EMIT_NOT_ALLOWED", message, "write EMIT ON WINDOW CLOSE, or nothing", at=inner.emit.span)
     for step in inner.steps:
         if isinstance(step, Sort) and step.limit is None:
-            message = "ORDER BY has no effect on what a window or a join reads"
+            message = "ORDER BY has no effect on what a window, a join or a UNION ALL reads"
             raise source.error("UNSUPPORTED_SUBQUERY", message, "leave it out", at=step.order[0].expr.span)

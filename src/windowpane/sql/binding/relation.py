@@ -33,6 +33,7 @@ from windowpane.sql.syntax.dialect import render
 from windowpane.sql.syntax.generators import GeneratorSyntax, read_join, read_selected, read_view
 from windowpane.sql.syntax.source import PLACEHOLDER, SourceText
 from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
+from windowpane.sql.types import quoted
 
 
 @dataclass(frozen=True)
@@ -124,12 +125,20 @@ class RelationBinder:
             stream = bind_stream(stmt.source, stmt.from_, self.catalog)
             return _leaf(stmt.source, Relation((stream,), stream.columns, alias=stream.alias))
         if isinstance(query, UnionStmt):
-            return _leaf(stmt.source, bind_union(query, alias, self.merged))
+            return _leaf(stmt.source, bind_union(query, alias, self._branch))
         if query.window is None and not self._compares_rows(query):
             if stmt.window is not None and self._joins_streams(query):
                 return _leaf(stmt.source, _results(self._query(query), alias))
             return _renamed(stmt.source, alias, self.merged(query))
         return _leaf(stmt.source, _results(self._query(query), alias))
+
+    def _branch(self, stmt: SelectStmt) -> MergedQuery:
+        """A branch of a UNION ALL."""
+        if stmt.window is None and not self._compares_rows(stmt):
+            return self.merged(stmt)
+        query = self._query(stmt)
+        columns = [(each.name, Expr(quoted(each.name), each.expr.type, (each.name,))) for each in query.outputs]
+        return MergedQuery(stmt, _results(query, ""), columns, {}, {}, leaves=(), where=(), watermark=None)
 
     def _joins_streams(self, stmt: SelectStmt) -> bool:
         """Whether a query without a window joins streams: its results are a stream with times of its own."""

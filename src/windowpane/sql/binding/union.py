@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from windowpane.errors import SqlError
 from windowpane.sql.binding.inference import common
+from windowpane.sql.binding.merging import check_results_read
 from windowpane.sql.binding.scope import Source
 from windowpane.sql.query import Column, Expr, Relation, UnionBranch, Watermark
 from windowpane.sql.scalar import all_of, substitute_columns
@@ -34,18 +35,13 @@ class MergedQuery:
 
 Projection = list[tuple[str, Expr]]
 
-_WINDOWED = (
-    f"for windows over the rows of all branches, write FROM ({UNION_FORM}) AS u GROUP BY …; for the results of several "
-    "windowed queries, make each of them a transform with the same sink"
-)
-
 
 def bind_union(union: UnionStmt, alias: str, merged: Callable[[SelectStmt], MergedQuery]) -> Relation:
-    """The relation of a UNION ALL. A branch that reads a union again gives several branches."""
+    """The relation of a UNION ALL. A branch that reads a union again gives several branches.
+
+    `merged`: binds a branch; one with a window reads its own results.
+    """
     source = union.source
-    for stmt in union.branches:
-        if stmt.window is not None:
-            raise _unsupported("a window", stmt, stmt.window.span, _WINDOWED)
     queries = [_branch(merged(stmt)) for stmt in union.branches]
     projections = _agree(source, queries)
     bound = tuple(
@@ -54,14 +50,18 @@ def bind_union(union: UnionStmt, alias: str, merged: Callable[[SelectStmt], Merg
         for branch in _branches(query, projection)
     )
     columns = tuple(Column(name, expr.type or "") for name, expr in projections[0])
-    return Relation(tuple(branch.stream for branch in bound), columns, branches=bound, alias=alias)
+    streams = tuple(branch.stream for branch in bound)
+    if any(branch.query for branch in bound):
+        read = [branch.query.relation.streams if branch.query else (branch.stream,) for branch in bound]
+        streams = tuple({stream.name: stream for each in read for stream in each}.values())
+    return Relation(streams, columns, branches=bound, alias=alias)
 
 
 def _branch(query: MergedQuery) -> MergedQuery:
     """Refuse what a branch cannot hold."""
     stmt = query.stmt
     if query.relation.query is not None:
-        raise _unsupported("a windowed query", stmt, stmt.from_, _WINDOWED)
+        check_results_read(stmt.source, query.relation.query)
     if query.relation.joins or query.relation.stream_join is not None:
         raise _unsupported("a join", stmt, stmt.joins[0] if stmt.joins else stmt.from_)
     if query.watermark is not None:
@@ -76,13 +76,14 @@ def _unsupported(word: str, stmt: SelectStmt, at: Place, hint: str = f"write {UN
 
 def _branches(query: MergedQuery, projection: Projection) -> list[UnionBranch]:
     if not query.relation.branches:
-        return [UnionBranch(query.relation.streams[0], tuple(projection), all_of(query.where))]
+        stream, results = query.relation.streams[0], query.relation.query
+        return [UnionBranch(stream, tuple(projection), all_of(query.where), query=results)]
     found = []
     for branch in query.relation.branches:
         values = dict(branch.projection)
         columns = tuple((name, substitute_columns(expr, values)) for name, expr in projection)
         where = [*([branch.where] if branch.where else []), *(substitute_columns(each, values) for each in query.where)]
-        found.append(UnionBranch(branch.stream, columns, all_of(where)))
+        found.append(UnionBranch(branch.stream, columns, all_of(where), query=branch.query))
     return found
 
 

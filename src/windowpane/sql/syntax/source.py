@@ -60,7 +60,8 @@ class SourceText:
         marks = [node.meta for node in place.walk() if node._meta and "start" in node._meta]
         if not marks:
             return None
-        return self._balanced(min(mark["start"] for mark in marks), max(mark["end"] for mark in marks) + 1)
+        end = self._with_unit(place, max(mark["end"] for mark in marks) + 1)
+        return self._balanced(min(mark["start"] for mark in marks), end)
 
     def quote(self, place: Place) -> str:
         """The user's text at a place, shortened."""
@@ -74,6 +75,17 @@ class SourceText:
     @cached_property
     def _starts(self) -> list[int]:
         return [token.start for token in self.tokens]
+
+    def _with_unit(self, place: exp.Expr, end: int) -> int:
+        """The end of a node, with the unit of the interval that it ends with: the unit has no place in the tree."""
+        for interval in place.find_all(exp.Interval):
+            after = bisect_left(self._starts, end)
+            word = self.tokens[after].text.upper() if after < len(self.tokens) else ""
+            ends_there = any(node._meta and node._meta.get("end") == end - 1 for node in interval.walk())
+            unit = str(interval.args.get("unit")).upper()
+            if ends_there and word.removesuffix("S") == unit.removesuffix("S"):
+                return self.tokens[after].end + 1
+        return end
 
     def _balanced(self, start: int, end: int) -> Span:
         first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
