@@ -52,6 +52,19 @@ controlled.shutdown.enable=false
 """
 
 
+_SECURED = """
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller},SECURED://{host}:{secured}
+advertised.listeners=PLAINTEXT://{host}:{port},SECURED://{host}:{secured}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL
+sasl.enabled.mechanisms=PLAIN
+listener.name.secured.plain.sasl.jaas.config={module} required user_{user}="{password}";
+listener.name.secured.ssl.keystore.location={folder}/broker.p12
+listener.name.secured.ssl.keystore.type=PKCS12
+listener.name.secured.ssl.keystore.password={password}
+listener.name.secured.ssl.key.password={password}
+"""
+
+
 AnyServer = TypeVar("AnyServer", bound="Server")
 
 
@@ -137,6 +150,31 @@ class Kafka(Server):
         (self.folder / "server.properties").write_text(settings, encoding="utf-8")
         cluster = ["--cluster-id", "d2luZG93cGFuZS10ZXN0cw", "--ignore-formatted"]
         self.run([*self._java("kafka.tools.StorageTool"), "format", "--config", "server.properties", *cluster])
+
+    def secure(self) -> dict[str, str]:
+        """Before the start: add an address with TLS and login. Gives the options with which a client reaches it."""
+        user, password, port = "tester", "secret of tests", free_port()
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        file = self.folder / "server.properties"
+        kept = [line for line in file.read_text().splitlines() if not line.startswith(("listener", "advertised"))]
+        controller = next(line for line in kept if line.startswith("controller.quorum")).rpartition(":")[2]
+        secured = _SECURED.format(
+            host=LOOPBACK, port=self.port, controller=controller, secured=port, module=module, user=user,
+            password=password, folder=self.folder,
+        )  # fmt: skip
+        file.write_text("\n".join(kept) + secured, encoding="utf-8")
+        keytool, store = str(Path(_java()).with_name("keytool")), ["-keystore", "broker.p12", "-storepass", password]
+        names = ["-dname", "CN=broker", "-ext", f"san=ip:{LOOPBACK}", "-alias", "broker"]
+        self.run([keytool, "-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", *names, *store])
+        self.run([keytool, "-exportcert", "-rfc", "-file", "broker.pem", "-alias", "broker", *store])
+        return {
+            "kafka.bootstrap.servers": f"{LOOPBACK}:{port}",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": str(self.folder / "broker.pem"),
+        }
 
     def command(self) -> list[str]:
         return [*self._java("kafka.Kafka"), "server.properties"]

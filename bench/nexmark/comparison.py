@@ -123,7 +123,7 @@ def _data(
     if not in_kafka or isinstance(server, str):
         return data
     try:
-        return replace(data, topic=fill(server, query.name, data.folders["bids"], data.rows))
+        return replace(data, topic=fill(server, query.name, data.folders["bids"], data.rows, query.value_format))
     except TopicError as failed:
         return str(failed)
 

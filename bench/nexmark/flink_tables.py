@@ -36,7 +36,7 @@ def sources(query: Query, data: Dataset) -> list[str]:
     """A table for each stream, in place of one of that name, with a watermark two seconds behind."""
     statements = []
     for stream in query.streams:
-        columns = (IN_TOPIC if data.topic else COLUMNS[stream]).replace("TIMESTAMP", "TIMESTAMP(3)")
+        columns = _columns(data, stream)
         options = _given(_topic(data.topic, data.rows) if data.topic else _files(data, stream))
         statements += [
             f"DROP TABLE IF EXISTS {stream}",
@@ -49,6 +49,13 @@ def sources(query: Query, data: Dataset) -> list[str]:
             f"CREATE TABLE {table} ({TABLE_COLUMNS[table]}) WITH ({options})",
         ]
     return statements
+
+
+def _columns(data: Dataset, stream: Stream) -> str:
+    """Of JSON in a topic, those that the query uses. Of Avro all, as they were written, and none of them NULL."""
+    if data.topic is not None and data.topic.value_format == "avro":
+        return COLUMNS[stream].replace("TIMESTAMP", "TIMESTAMP(3)").replace(",", " NOT NULL,") + " NOT NULL"
+    return (IN_TOPIC if data.topic else COLUMNS[stream]).replace("TIMESTAMP", "TIMESTAMP(3)")
 
 
 def _given(options: Mapping[str, object]) -> str:
@@ -71,8 +78,14 @@ def _topic(topic: Topic, rows: int) -> dict[str, str]:
         "connector": "kafka", "topic": topic.name, "properties.bootstrap.servers": topic.servers,
         "properties.group.id": "bench", "scan.startup.mode": "earliest-offset", **bounds,
         **{f"properties.{name}": str(value) for name, value in CONSUMER.items()},
-        "format": "json", "json.timestamp-format.standard": "ISO-8601",
+        **_VALUES[topic.value_format],
     }  # fmt: skip
+
+
+_VALUES: dict[str, dict[str, str]] = {
+    "json": {"format": "json", "json.timestamp-format.standard": "ISO-8601"},
+    "avro": {"format": "avro"},
+}
 
 
 TRICKLE_S = 20

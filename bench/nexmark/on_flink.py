@@ -30,6 +30,11 @@ class Flink(Engine):
         self._python: str | None = None
         self._reason: str | None = None
 
+    def cannot(self, query: Query) -> str | None:
+        if query.value_format == "protobuf":
+            return "Flink reads Protobuf by a compiled Java class of the message"
+        return None
+
     def missing(self) -> str | None:
         if self._python is None and self._reason is None:
             self._python, self._reason = flink_python()

@@ -149,8 +149,15 @@ _PROCESSING_TIME = Query(
 
 _TUMBLING, _SPARSE, _QUIET = Window("tumbling", 10), Shape(keys=10_000, per_second=10_000), Shape(per_second=100)
 _KAFKA = replace(
-    plain("kafka-tumbling", "Kafka JSON, tumbling 10 s, 1 k keys", _TUMBLING, Shape(), share=0.3, over=(1.5, 1.5)),
+    plain("kafka-tumbling", "Kafka JSON, tumbling 10 s, 1 k keys", _TUMBLING, Shape(), share=0.3, over=(2.5, 2)),
     source="kafka",
+)
+_KAFKA_AVRO = replace(
+    _KAFKA, name="kafka-avro", title="Kafka Avro, tumbling 10 s, 1 k keys", value_format="avro",
+    over_spark=None, over_flink=None,
+)  # fmt: skip
+_KAFKA_PROTOBUF = replace(
+    _KAFKA_AVRO, name="kafka-protobuf", title="Kafka Protobuf, tumbling 10 s, 1 k keys", value_format="protobuf"
 )
 _OVERLAPPING = replace(
     plain("hop-60-1", "hop 60 s/1 s, 1 k keys", Window("hopping", 60, 1), Shape(), share=0.75, over=(50, 4)),
@@ -173,6 +180,8 @@ QUERIES: dict[str, Query] = {
         _OVERLAPPING,
         _SESSIONS,
         _KAFKA,
+        _KAFKA_AVRO,
+        _KAFKA_PROTOBUF,
         _HOT_ITEMS,
         _HIGHEST_BID,
         _NEW_USERS,

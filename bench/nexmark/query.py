@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from bench.nexmark.generator import Shape, Stream, Table
+from bench.nexmark.message_values import ValueFormat
 from bench.nexmark.windows import Window
 
 Source: TypeAlias = Literal["files", "kafka"]
@@ -41,6 +42,8 @@ class Query:
     window: Window | None = None
     """Of the plain aggregations, which Spark's spelling is made from."""
     source: Source = "files"
+    value_format: ValueFormat = "json"
+    """Of messages in Kafka."""
     clocked_s: int = 0
     """Windows of so many seconds of processing time. What comes out depends on the clock: its sums are compared."""
     spark_batch_rows: int | None = None

@@ -20,6 +20,14 @@ LAG_S = 2
 
 def windowpane_stream(run: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """With the keys of pipeline.toml. In JSON the time is a text, which is what its own documentation advises."""
+    if run["topic"] is not None and run["topic"]["value_format"] != "json":
+        in_ms = run["topic"]["value_format"] == "protobuf"
+        return {
+            "format": "kafka", "value_format": run["topic"]["value_format"],
+            "schema": IN_TOPIC.replace("ts TIMESTAMP", "ts BIGINT") if in_ms else IN_TOPIC,
+            "eventtime": {"column": "ts", "type": "unixtimestamp_ms" if in_ms else "timestamp"},
+            "options": _kafka_options(run) | {"schema_file": run["topic"]["schema_file"]},
+        }  # fmt: skip
     if run["topic"] is not None:
         return {
             "format": "kafka", "schema": _texts(IN_TOPIC), "eventtime": {"column": "ts", "type": "iso8601"},

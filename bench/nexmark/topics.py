@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.nexmark.message_values import ValueFormat, encoded, write_schema
 from scripts.servers import Kafka, UnavailableError, running
 
 PARTITIONS = 2
@@ -36,6 +37,9 @@ class Topic:
     name: str
     rows: int
     broker_pid: int
+    value_format: ValueFormat = "json"
+    schema_file: str = ""
+    """Of values that are not JSON."""
 
 
 @contextlib.contextmanager
@@ -51,12 +55,13 @@ def broker(*, wanted: bool) -> Iterator[Kafka | str]:
         yield started
 
 
-def fill(server: Kafka, name: str, folder: Path, rows: int) -> Topic:
+def fill(server: Kafka, name: str, folder: Path, rows: int, value_format: ValueFormat = "json") -> Topic:
     """A new topic with the lines of a folder's files, in the order of the files; `rows` of them, and the last."""
     with TopicWriter(server.address, name) as topic:
         for file in sorted(folder.iterdir()):
-            topic.write(file.read_bytes().splitlines())
-    return Topic(server.address, name, rows, server.pid)
+            topic.write(encoded(file.read_bytes(), value_format))
+    schema = "" if value_format == "json" else str(write_schema(value_format, folder.parent))
+    return Topic(server.address, name, rows, server.pid, value_format, schema)
 
 
 class TopicWriter:

@@ -13,8 +13,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
+from scripts.servers import Kafka, running
+from tests.servers.conftest import available
 from tests.servers.world import Broker, Job
 from windowpane.errors import SourceError
+from windowpane.remote.kafka import client_settings
 from windowpane.remote.kafka_consumer import ConsumerClient
 from windowpane.remote.librdkafka import Client, Wanted
 from windowpane.scan import message_ranges
@@ -154,6 +157,35 @@ def test_a_silent_broker_is_an_error_with_its_reason() -> None:
     with pytest.raises(SourceError, match=r"no message came for 1 s: .*127\.0\.0\.1:1"):
         offsets(client, Range("t", 0, 0, 10), patience_s=1)
     client.close()
+
+
+def test_login_and_certificate_are_translated() -> None:
+    """A broker of its own, with the options that Spark's reader would get."""
+    with running(lambda: available(SecuredKafka)) as server:
+        broker = Broker(server)
+        topic = broker.topic("secured")
+        broker.send(topic, ["a", "b"])
+        given = client_settings(server.options, "consumer")
+        for kind in (Client, ConsumerClient):
+            client = kind(given)
+            assert offsets(client, Range(topic, 0, 0, 2)) == [0, 1]
+            client.close()
+        refused = Client(given | {"sasl.password": "wrong"})
+        with pytest.raises(SourceError, match=r"no message came for 3 s: .*[Aa]uthentication"):
+            offsets(refused, Range(topic, 0, 0, 2), patience_s=3)
+        refused.close()
+        untrusted = Client({name: value for name, value in given.items() if name != "ssl.ca.location"})
+        with pytest.raises(SourceError, match=r"no message came for 3 s: .*(SSL|certificate)"):
+            offsets(untrusted, Range(topic, 0, 0, 2), patience_s=3)
+        untrusted.close()
+
+
+class SecuredKafka(Kafka):
+    """A broker that also has an address with TLS and login."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = self.secure()
 
 
 @pytest.mark.spark

@@ -18,6 +18,7 @@ from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, joi
 from windowpane.scan.json.arrow_parser import by_arrow, is_utf8
 from windowpane.scan.json.shapes import shapes, trimmed
 from windowpane.scan.json.single_records import RecordReader
+from windowpane.scan.json.uniform_records import by_template
 from windowpane.scan.json.value_kinds import Mask, alike, copied_texts, misfits, repeats, suspects
 
 BLOCK_RECORDS = 65_536
@@ -37,7 +38,9 @@ def decode(records: pa.Array, schema: pa.Schema) -> Decoded:
 
 
 def _block(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
-    whole = by_arrow(records, schema)
+    whole = by_template(records, schema)
+    if whole is None:
+        whole = by_arrow(records, schema)
     if whole is not None:
         return good(whole)
     if len(records) <= FEW_RECORDS:
