@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -10,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from bench.nexmark import flink_tables, report
 from bench.nexmark.comparison import Comparison, Sizes, check, measure
-from bench.nexmark.datasets import Dataset, first_files, write_dataset
+from bench.nexmark.datasets import Dataset, first_files, json_lines, write_dataset
 from bench.nexmark.engine import Engine, Rate, batch_sizes
-from bench.nexmark.generator import IN_TOPIC, Shape
+from bench.nexmark.generator import IN_TOPIC, Shape, chunk
+from bench.nexmark.message_values import ValueFormat, encoded, write_schema
 from bench.nexmark.processes import EngineError
 from bench.nexmark.progress import Progress
 from bench.nexmark.queries import QUERIES
@@ -26,6 +29,9 @@ from bench.nexmark.result_check import Mismatch, compare
 from bench.nexmark.results import Results
 from bench.nexmark.sources import windowpane_stream
 from bench.nexmark.topics import Topic
+from windowpane.formats import CODECS, load
+from windowpane.sql import parse_schema
+from windowpane.sql.types import to_arrow
 
 SIZES = Sizes(rows=4_000, check_rows=8_000, batch_rows=[2_000])
 RUN = {"machine": {"when": "now"}, "arguments": {}}
@@ -197,10 +203,28 @@ def test_a_topic_is_read_to_its_end_or_to_an_offset_in_each_partition() -> None:
     assert "'scan.bounded.mode' = 'latest-offset'" in flink_tables.sources(query, data)[1]
     part = flink_tables.sources(query, replace(data, rows=250))[1]
     assert "'scan.bounded.specific-offsets' = 'partition:0,offset:125;partition:1,offset:125'" in part
-    run = {"topic": {"servers": "host:1", "name": "bids"}, "batch_rows": 7}
+    run = {"topic": vars(data.topic), "batch_rows": 7}
     stream = windowpane_stream(run, "bids")
     assert stream["options"]["maxOffsetsPerTrigger"] == 7
     assert stream["schema"] == IN_TOPIC.replace("ts TIMESTAMP", "ts STRING")
+
+
+@pytest.mark.parametrize(("name", "time"), [("avro", dt.datetime), ("protobuf", int)])
+def test_messages_in_other_formats_have_the_rows_of_the_files(name: ValueFormat, time: type, tmp_path: Path) -> None:
+    rows = chunk("bids", Shape(), 0, 20)
+    values = encoded(json_lines(rows), name)
+    topic = Topic("host:1", "bids", 20, 0, name, str(write_schema(name, tmp_path)))
+    data = Dataset({}, 20, 10, 2, None, "json", topic=topic)
+    stream = windowpane_stream({"topic": vars(topic), "batch_rows": 7}, "bids")
+    found = CODECS.find(name)
+    assert found is not None
+    codec = load(found.workers)({"schema_file": stream["options"]["schema_file"]})
+    columns = [(column.name, to_arrow(column.type)) for column in parse_schema(stream["schema"])]
+    decoded = codec.decode(pa.array(values), pa.schema(columns)).columns.to_pylist()
+    assert [row["price"] for row in decoded] == rows.column("price").to_pylist()
+    assert {type(row["ts"]) for row in decoded} == {time}
+    if name == "avro":
+        assert "url STRING NOT NULL, ts TIMESTAMP(3) NOT NULL" in flink_tables.sources(QUERIES["kafka-avro"], data)[1]
 
 
 def test_the_rate_that_counts_is_the_best() -> None:

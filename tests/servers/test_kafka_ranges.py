@@ -194,18 +194,18 @@ def test_checkpoints_go_on_whoever_fetches(kafka: Broker, spark: SparkSession, t
     topic = kafka.topic("readers", 3)
     query = "SELECT window_start, count(*) AS n, max(offset) AS last FROM t GROUP BY tumblingwindow('ss', 10)"
     expected = 0
-    for start, reader in enumerate(["spark", "columnar", "spark", "columnar", "columnar"]):
+    for start, reader in enumerate(["spark", "columnar", "spark"]):
         for partition in range(3):
             rows = [{"ms": 1000 * (10 * start + part), "v": part} for part in range(10)]
             kafka.send(topic, rows, partition)
         stream = kafka.stream(
             topic, "ms BIGINT, v BIGINT", scan=reader, eventtime={"column": "ms", "type": "unixtimestamp_ms"},
-            options={"maxOffsetsPerTrigger": "7"},
+            options={"maxOffsetsPerTrigger": "20"},
         )  # fmt: skip
         job = Job(
             tmp_path, {"streams": {"t": stream}, "transforms": {"q": {"sql": query, "sink": "results"}}}, "results"
         )
         entries = job.run(spark)
         expected += 30
-        assert entries[-1].totals["in"] == entries[-1].totals["aggregated"] == expected
-        assert len(entries) >= 4 * (start + 1)
+        assert entries[-1].totals["in_"] == entries[-1].totals["aggregated"] == expected
+        assert len(entries) >= 2 * (start + 1)
