@@ -20,8 +20,9 @@ from windowpane.plan.evaluation import Compiler
 from windowpane.plan.eventtime.scan_times import scan_times
 from windowpane.plan.node import PlanNode
 from windowpane.plan.node_fields import InputColumn
-from windowpane.plan.scan_sources import Refused, scan_columns, several_topics, why_spark_fetches
+from windowpane.plan.scan_sources import Refused, is_recursive, scan_columns, several_topics, why_spark_fetches
 from windowpane.plan.stages import InputStage, LeafStage, StageGraph
+from windowpane.scan.files import folders_of_path
 from windowpane.sql import SessionFacts, Translated
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
@@ -56,6 +57,8 @@ class StreamScan:
     """Of messages: how keys are decoded, and to which columns."""
     fetched_by_spark: str | None = None
     """Of messages: why Spark fetches them; None if workers do."""
+    folders_of_path: int | None = None
+    """As of `FileReader`."""
 
     @property
     def stamped(self) -> bool:
@@ -188,6 +191,7 @@ def _stream_scan(
         key_options=stream.key_options,
         key_columns=columns.key,
         fetched_by_spark=why_spark_fetches(stream) if stream.source_format.is_messages else None,
+        folders_of_path=folders_of_path(stream.path or "", recursive=is_recursive(stream)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from windowpane.config import Stream
+from windowpane.config import Stream, Table
 from windowpane.formats import CodecFormat
 from windowpane.remote.hdfs import has_hdfs_native, is_hdfs
 from windowpane.remote.input_file import is_remote
@@ -67,6 +67,12 @@ def several_topics(stream: Stream) -> bool:
     """Whether records of a Kafka stream may come from more than one topic."""
     topics = stream.spark_options.get("subscribe", "*")
     return "," in topics or topics == "*"
+
+
+def is_recursive(source: Stream | Table) -> bool:
+    """Whether files of all folders below are read, whose names then mean nothing."""
+    given = {name.lower(): value for name, value in source.spark_options.items()}
+    return given.get("recursivefilelookup", "false").lower() == "true"
 
 
 def _check_options(options: Iterable[str], codec: CodecFormat) -> None:

@@ -12,12 +12,13 @@ from windowpane.config.models import MAX_RECORD_BYTES
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError
 from windowpane.formats import CODECS, load
+from windowpane.plan.scan_sources import is_recursive
 from windowpane.preview.text_records import CsvRecords, json_records, lines_of, why_not_json
 from windowpane.remote.access import Access
 from windowpane.remote.input_file import InputFile
 from windowpane.remote.source_files import SourceFile
 from windowpane.scan.codec import decode_values
-from windowpane.scan.files import FileReader, folder_values
+from windowpane.scan.files import FileReader, folder_values, folders_of_path
 from windowpane.scan.scan import Damage
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
@@ -68,13 +69,17 @@ class FileSampler:
         else:
             yield from self._scanned(file, count)
 
+    @property
+    def _folders_of_path(self) -> int | None:
+        return folders_of_path(self.source.path or "", recursive=is_recursive(self.source))
+
     def _folders(self, file: SourceFile) -> dict[str, str | None]:
         """Values of columns that folders name, by the names of columns in lower case."""
-        options = {name.lower(): value for name, value in self.source.spark_options.items()}
-        if options.get("recursivefilelookup", "false").lower() == "true":
+        of_path = self._folders_of_path
+        if of_path is None:
             return {}
         declared = {column.name.lower() for column in self.columns}
-        return {name: value for name, value in folder_values(file.path).items() if name in declared}
+        return {name: value for name, value in folder_values(file.path, of_path).items() if name in declared}
 
     def _whole(self, rows: Decoded, folders: dict[str, str | None]) -> Decoded:
         """All declared columns: those of folders too, and NULL for those that were not read."""
@@ -100,7 +105,11 @@ class FileSampler:
     def _scanned(self, file: SourceFile, count: int) -> Iterator[Decoded | Damage]:
         """Files that carry their types, by the reader of the scan."""
         reader = FileReader(
-            load(self.source.source_format.file_reader or ""), _typed(self.columns), MAX_RECORD_BYTES, self.access
+            load(self.source.source_format.file_reader or ""),
+            _typed(self.columns),
+            MAX_RECORD_BYTES,
+            self.access,
+            self._folders_of_path,
         )
         modified = pa.array([file.modified_us], pa.timestamp("us", "UTC"))
         listing = pa.RecordBatch.from_pydict({"path": [file.path], "modificationTime": modified})

@@ -14,8 +14,10 @@ from windowpane.core.accounting import Accounting
 from windowpane.errors import ConfigError, SqlError
 from windowpane.plan.build import Plan
 from windowpane.plan.pipeline import plan_transforms, source_schema
+from windowpane.plan.scan_sources import is_recursive
 from windowpane.preview.source_format import schema_of_files
 from windowpane.preview.stream_sample import StreamSample, sample_stream, sample_table, stream_files
+from windowpane.scan.files import folders_of_path
 from windowpane.sql.query import Column
 from windowpane.testing.decode import Decoded
 from windowpane.testing.harness import Harness, Step
@@ -82,7 +84,8 @@ def declare_schemas(config: PipelineConfig) -> set[str]:
         for name, source in sources.items():
             known = source.source_format
             if source.schema_ is None and known.sampled and not known.untyped:
-                ddl = schema_of_files(known.name, stream_files(config, source))
+                of_path = folders_of_path(source.path or "", recursive=is_recursive(source))
+                ddl = schema_of_files(known.name, stream_files(config, source), of_path)
                 sources[name] = source.model_copy(update={"schema_": ddl})  # type: ignore[assignment]  # of its kind
                 found.add(name)
     return found

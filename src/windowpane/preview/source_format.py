@@ -20,6 +20,7 @@ from windowpane.preview.text_records import lines_of
 from windowpane.remote.input_file import InputFile
 from windowpane.remote.kafka_sample import sample_messages
 from windowpane.remote.source_files import SourceFile, source_files
+from windowpane.scan.files import folder_values, folders_of_path
 from windowpane.sql import parse_schema
 from windowpane.sql.sampling import Sample, arrow_ddl, csv_cell, sample_records
 from windowpane.sql.types import quoted
@@ -32,7 +33,6 @@ _FORMATS = {
 }
 _ENDINGS = {ending: known.name for ending, known in _FORMATS.items() if known.sampled}
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4)$")
-_FOLDER = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
 _CONFLUENT = 0
 """The first byte of a value whose schema is in a registry."""
 KAFKA_ADDRESS = re.compile(r"kafka://(?P<servers>[^/]+)/(?P<topic>[^/?]+)/?")
@@ -89,23 +89,23 @@ def _of_files(address: str, rows: int) -> FoundSource:
         options["pathGlobFilter"] = _name_filter(files)
         notes.append(f"only its {chosen} files are read; {len(listed) - len(files)} others are left out")
     found = _schema(chosen, files, rows, options)
-    ddl = found.ddl if options.get("recursiveFileLookup") else _with_folders(found.ddl, files)
+    ddl = _with_folders(found.ddl, files, folders_of_path(address, recursive="recursiveFileLookup" in options))
     return FoundSource(
         format=chosen, name=stream_name(address), ddl=ddl, path=address, options=options, notes=tuple(notes),
         misfits=found,
     )  # fmt: skip
 
 
-def schema_of_files(kind: str, files: Sequence[SourceFile]) -> str:
-    """The columns of parquet or Arrow files, and those that their folders name."""
+def schema_of_files(kind: str, files: Sequence[SourceFile], of_path: int | None) -> str:
+    """The columns of parquet or Arrow files, and those that their folders name. `of_path`: as of `FileReader`."""
     if not files:
         raise ConfigError("NO_FILES", "there are no files to take the schema from", "declare `schema`")
-    return _with_folders(_schema(kind, files, 1, {}).ddl, files)
+    return _with_folders(_schema(kind, files, 1, {}).ddl, files, of_path)
 
 
-def _with_folders(ddl: str, files: Sequence[SourceFile]) -> str:
+def _with_folders(ddl: str, files: Sequence[SourceFile], of_path: int | None) -> str:
     there = {column.name.lower() for column in parse_schema(ddl)}
-    added = {name: kind for name, kind in _folder_columns(files).items() if name.lower() not in there}
+    added = {name: kind for name, kind in _folder_columns(files, of_path).items() if name.lower() not in there}
     return ", ".join([ddl, *(f"{quoted(name)} {kind}" for name, kind in added.items())])
 
 
@@ -131,12 +131,12 @@ def _name_filter(files: Iterable[SourceFile]) -> str:
     return f"*.{endings[0]}" if len(endings) == 1 else f"*.{{{','.join(endings)}}}"
 
 
-def _folder_columns(files: Sequence[SourceFile]) -> dict[str, str]:
+def _folder_columns(files: Sequence[SourceFile], of_path: int | None) -> dict[str, str]:
     """Columns that folders name, with Spark's types of them."""
     values: dict[str, set[str]] = {}
-    for file in files:
-        for name, value in _FOLDER.findall(f"/{file.path}"):
-            values.setdefault(name, set()).add(value)
+    for file in files if of_path is not None else ():
+        for name, value in folder_values(file.path, of_path or 0).items():
+            values.setdefault(name, set()).update([value] if value is not None else [])
     return {name: _folder_type(each) for name, each in values.items()}
 
 

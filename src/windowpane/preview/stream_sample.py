@@ -15,7 +15,7 @@ from windowpane.config import PipelineConfig, Stream, Table
 from windowpane.errors import ConfigError
 from windowpane.formats import load
 from windowpane.plan.pipeline import source_schema
-from windowpane.plan.scan_sources import several_topics
+from windowpane.plan.scan_sources import is_recursive, several_topics
 from windowpane.preview.file_sample import FileSampler, NeedsSparkError, widened
 from windowpane.preview.text_records import json_records, why_not_json
 from windowpane.remote.access import Access
@@ -90,7 +90,7 @@ def stream_files(config: PipelineConfig, stream: Stream | Table) -> list[SourceF
     return source_files(
         config.resolve(stream.path or ""),
         _access(config),
-        recursive=options.get("recursivefilelookup", "false").lower() == "true",
+        recursive=is_recursive(stream),
         name_filter=options.get("pathglobfilter"),
     )
 

@@ -9,6 +9,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ Batches have those declared columns that the file has, in the types of the file.
 records that could not be read, and NULL for the others.
 """
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_PARTITION = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
+_NAMED = re.compile(r"([^/=]+)=([^/]*)")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class FileReader:
     max_record_bytes: int
     access: Access = NO_ACCESS
     """How object stores are reached."""
+    folders_of_path: int | None = 0
+    """As the function of this name says."""
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -69,12 +72,12 @@ class FileReader:
             yield fitted.append_column(c.CORRUPT, batch.column(c.CORRUPT)) if corrupt else fitted
 
     def _fitted(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """The declared columns in their types. A column that the file lacks comes from its path, or is NULL."""
+        """The declared columns in their types. Names of folders override columns; one that is nowhere is NULL."""
         names = {name.lower(): name for name in batch.schema.names}
-        folders = folder_values(path)
+        folders = {} if self.folders_of_path is None else folder_values(path, self.folders_of_path)
         arrays = []
         for name, kind in self.columns:
-            if name.lower() in names:
+            if name.lower() in names and name.lower() not in folders:
                 arrays.append(_as_declared(batch.column(names[name.lower()]), kind, name))
             else:
                 arrays.append(_from_path(folders.get(name.lower()), kind, batch.num_rows))
@@ -113,10 +116,27 @@ def _readable(found: pa.DataType, declared: pa.DataType) -> bool:
     return False
 
 
-def folder_values(path: str) -> dict[str, str | None]:
-    """The values that folders such as `day=2024-05-01/` name, by column in lower case."""
-    found = {name.lower(): value for name, value in _PARTITION.findall(path)}
+def folders_of_path(path: str, *, recursive: bool = False) -> int | None:
+    """How many folders at the end of a stream's path are like `day=2024-05-01`, and so name no column of its rows.
+
+    None if no folder names a column: Spark takes them from folders below the path of a stream, unless that is a glob.
+    """
+    if recursive or any(char in path for char in "*?[{"):
+        return None
+    return len(_named_folders(f"{path.rstrip('/')}/"))
+
+
+def folder_values(path: str, of_path: int) -> dict[str, str | None]:
+    """The values of columns that the folders of a file name, by column in lower case. `of_path`: `folders_of_path`."""
+    found = {name.lower(): value for name, value in _named_folders(path)[of_path:]}
     return {name: None if value == _HIVE_NULL else urllib.parse.unquote(value) for name, value in found.items()}
+
+
+def _named_folders(path: str) -> list[tuple[str, str]]:
+    """Names and values of the folders right above a file, up to the first without a name."""
+    matches = (_NAMED.fullmatch(folder) for folder in reversed(path.split("/")[:-1]))
+    named = [(match[1], match[2]) for match in takewhile(bool, matches) if match]
+    return named[::-1]
 
 
 def _from_path(value: str | None, kind: pa.DataType, count: int) -> pa.Array:

@@ -182,7 +182,7 @@ def worker_scan(scan: StreamScan, access: Access = NO_ACCESS) -> Scan:
 def _reader(scan: StreamScan, access: Access, fetching: Fetching | None = None) -> Reader:
     reader = source_format(scan.format).file_reader
     if reader is not None:
-        return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes, access)
+        return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes, access, scan.folders_of_path)
     assert scan.codec is not None, "messages are scanned with a codec only"
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
     messages = MessageReader(
