@@ -20,7 +20,7 @@ from windowpane.evaluation.projection import Projection
 from windowpane.evaluation.unix_times import parse_timestamps, parse_unix
 from windowpane.formats import load, source_format
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.scan.files import FileReader
+from windowpane.scan.files import FileReader, folder_values, folders_of_path
 from windowpane.scan.scan import Scan
 
 CLOCK_US = 1_700_000_000_000_000
@@ -119,6 +119,65 @@ def test_columns_of_folders(tmp_path: Path) -> None:
     ]
     found = rows(scan(columns={"v": INT, "day": pa.date32(), "kind": TEXT}), *paths)
     assert [(row["_day"], row["_kind"]) for row in found] == [(dt.date(2024, 5, 1), "a b"), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("path", "file", "values"),
+    [
+        ("in", "in/day=1/kind=a/x", {"day": "1", "kind": "a"}),
+        ("in/day=1", "in/day=1/kind=a/x", {"kind": "a"}),
+        ("a=b/in/", "a=b/in/day=1/x", {"day": "1"}),
+        ("in", "a=b/in/x", {}),
+        ("s3a://bucket/in", "s3a://bucket/in/DAY=%3D/x", {"day": "="}),
+        ("in", "in/day=/x", {"day": ""}),
+    ],
+)
+def test_only_folders_below_the_path_of_a_stream_name_columns(path: str, file: str, values: dict[str, str]) -> None:
+    of_path = folders_of_path(path)
+    assert of_path is not None
+    assert folder_values(file, of_path) == values
+
+
+def test_folders_of_globs_and_of_recursive_streams_name_no_columns() -> None:
+    assert folders_of_path("in/day=*") is None
+    assert folders_of_path("in", recursive=True) is None
+
+
+def test_names_of_folders_override_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "day=x" / "a.parquet", v=pa.array([1], INT), day=pa.array(["own"]))
+    assert [row["_day"] for row in rows(scan(columns={"v": INT, "day": TEXT}), path)] == ["x"]
+    lines = tmp_path / "day=x" / "a.json"
+    lines.write_text('{"v": 1, "day": "own"}\n{"v": 2}\n')
+    found = rows(scan(columns={"v": INT, "day": TEXT}, format_name="json"), lines)
+    assert [(row["_v"], row["_day"]) for row in found] == [(1, "x"), (2, "x")]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "bz2", "zstd", "lz4"])
+@pytest.mark.parametrize("name", ["json", "text"])
+def test_compressed_files(tmp_path: Path, codec: str, name: str) -> None:
+    ending = {"gzip": "gz", "bz2": "bz2", "zstd": "zst", "lz4": "lz4"}[codec]
+    path = tmp_path / f"a.{name}.{ending}"
+    with pa.CompressedOutputStream(str(path), codec) as out:
+        out.write('{"v": "ä"}\n{"v": "b"}\n'.encode())
+    found = [row["_v"] for row in rows(scan(columns={"v": TEXT}, format_name=name), path)]
+    assert found == (["ä", "b"] if name == "json" else ['{"v": "ä"}', '{"v": "b"}'])
+
+
+@pytest.mark.parametrize("chunk", [4, 5, 100])
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (b"", []), (b"a", ["a"]), (b"a\n", ["a"]), (b"a\n\nb", ["a", "", "b"]), (b"\n", [""]),
+        (b"a\r\nb\rc\r", ["a", "b", "c"]), (b"a\xff\nb", ["a\ufffd", "b"]),
+        (b"\xef\xbb\xbfa\n \n", ["a", " "]), (b"a\n\r", ["a", ""]), ("ä\n€".encode(), ["ä", "€"]),
+    ],
+)  # fmt: skip
+def test_lines_of_text_files(
+    tmp_path: Path, text: bytes, lines: list[str], chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windowpane.scan.json.files.CHUNK_BYTES", chunk)
+    (tmp_path / "a.txt").write_bytes(text)
+    assert [row["_v"] for row in rows(scan(columns={"v": TEXT}, format_name="text"), tmp_path / "a.txt")] == lines
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ class Stream(Source):
     )
     scan: Literal["auto", "columnar", "spark"] = Field(
         default="auto",
-        description="Who reads parquet, Arrow and JSON files and Kafka messages. columnar: Python workers, column "
+        description="Who reads parquet, Arrow, JSON and text files and Kafka messages. columnar: workers, column "
         "by column, several times faster; an error if the query does not allow it. spark: Spark's reader. auto: "
         "workers if possible.",
     )

@@ -37,6 +37,8 @@ class SourceFormat:
     untyped: bool = False
     """Text without types: a schema is required, since one odd value would change an inferred type. Spark's reader keeps
     the text of records that do not fit."""
+    plain: bool = False
+    """Each line is one text, the only column that is not named by folders."""
     endings: tuple[str, ...] = ()
     """How the names of its files end."""
     sampled: bool = False
@@ -167,7 +169,7 @@ SOURCES = Registry(
             file_reader="windowpane.scan.columnar_files:read_arrow",
         ),
         replace(_FILES, name="orc", endings=("orc",)),
-        replace(_FILES, name="text"),
+        replace(_FILES, name="text", plain=True, file_reader="windowpane.scan.text_files:read_batches"),
         replace(_FILES, name="avro", endings=("avro",)),
         replace(_FILES, name="xml", endings=("xml",), untyped=True),
         _KAFKA_SOURCE,

@@ -11,6 +11,7 @@ from windowpane.remote.hdfs import has_hdfs_native, is_hdfs
 from windowpane.remote.input_file import is_remote
 from windowpane.remote.kafka import UntranslatableError, client_settings, has_client
 from windowpane.remote.objects import has_obstore, is_object_store, scheme_of
+from windowpane.scan.files import folders_of_path
 from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
 from windowpane.sql.types import to_arrow
@@ -49,6 +50,8 @@ def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
         _check_options(stream.decoding_options, stream.codec)
     if stream.key_codec is not None:
         _check_options(stream.key_options, stream.key_codec)
+    if stream.source_format.plain:
+        _check_lines(stream)
     return _of_messages(stream, used) if stream.source_format.is_messages else _of_files(stream, used)
 
 
@@ -81,6 +84,17 @@ def _check_options(options: Iterable[str], codec: CodecFormat) -> None:
         raise Refused(f"option {unknown[0]} is for Spark's reader")
 
 
+def _check_lines(stream: Stream) -> None:
+    """The text is the first column, and the others are names of folders."""
+    if stream.decoding_options:
+        raise Refused(f"option {min(stream.decoding_options)} is for Spark's reader")
+    first, *others = parse_schema(stream.schema_ or "")
+    if first.type != "STRING" or (
+        others and folders_of_path(stream.path or "", recursive=is_recursive(stream)) is None
+    ):
+        raise Refused("text files have one STRING column")
+
+
 def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
     path = stream.path or ""
     scheme = scheme_of(path)
@@ -90,6 +104,9 @@ def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
         raise Refused("workers open objects with the package obstore, which is not installed")
     if is_hdfs(path) and not has_hdfs_native():
         raise Refused("workers open files of HDFS with the package hdfs-native, which is not installed")
+    if stream.source_format.plain:
+        text = parse_schema(stream.schema_ or "")[0]
+        used = (text, *(column for column in used if column.name != text.name))
     for column in used:
         _check(column, stream.codec)
     return ScanColumns(tuple(used))

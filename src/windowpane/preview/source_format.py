@@ -142,6 +142,8 @@ def _folder_columns(files: Sequence[SourceFile], of_path: int | None) -> dict[st
 
 def _folder_type(values: Iterable[str]) -> str:
     texts = list(values)
+    if not texts:
+        return "STRING"
     if all(re.fullmatch(r"[1-9]\d{0,8}|0", text) for text in texts):
         return "INT"
     return "DATE" if all(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for text in texts) else "STRING"

@@ -45,6 +45,8 @@ def _decoded_again(rows: pa.RecordBatch, schema: pa.Schema, codec: Codec) -> tup
     at = pc.replace_with_mask(doubtful, doubtful, good)
     columns = {name: rows.column(name) for name in rows.schema.names}
     for name in schema.names:
-        columns[name] = pc.replace_with_mask(columns[name], at, decoded.columns.column(name).filter(good))
+        # A bad record has no values but those that its folders name, which override its own.
+        found = pc.coalesce(columns[name].filter(at), decoded.columns.column(name).filter(good))
+        columns[name] = pc.replace_with_mask(columns[name], at, found)
     columns[c.CORRUPT] = pc.if_else(at, pa.scalar(None, texts.type), texts)
     return pa.RecordBatch.from_pydict(columns), True

@@ -39,6 +39,21 @@ def read_file(source: InputFile, schema: pa.Schema, max_bytes: int) -> Iterator[
         yield from _ended(rest, b"", schema, max_bytes)
 
 
+def complete_lines(source: InputFile) -> Iterator[bytes]:
+    """The text of a file, decompressed by its extension, in pieces that end with a line, however long it is."""
+    held: list[bytes] = []
+    with source.stream() as file:
+        for chunk in _chunks(file):
+            cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            if cut:
+                yield b"".join([*held, chunk[:cut]])
+                held = []
+            held.append(chunk[cut:])
+    rest = b"".join(held)
+    if rest:
+        yield rest
+
+
 def _chunks(file: pa.NativeFile) -> Iterator[bytes]:
     """The text in chunks, none of which splits a line break of two characters."""
     held = b""
@@ -48,6 +63,8 @@ def _chunks(file: pa.NativeFile) -> Iterator[bytes]:
         held = b"\r" if chunk.endswith(b"\r") else b""
         yield chunk.removesuffix(b"\r")
         chunk = file.read(CHUNK_BYTES)
+    if held:
+        yield held
 
 
 @dataclass
