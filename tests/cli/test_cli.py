@@ -134,6 +134,14 @@ def test_unknown_functions_are_found_unless_they_are_listed_as_udfs(pipeline: Pa
     assert run("check", path)[0] == 0
 
 
+def test_a_file_instead_of_a_folder(pipeline: Path) -> None:
+    (pipeline.parent / "data").write_text("{}")
+    code, out, _ = run("check", str(pipeline))
+    assert code == 0
+    assert "warning: [PATH_IS_A_FILE] stream `bids`: `data` is a file, and Spark reads streams from folders\n" in out
+    assert 'hint: set path = "." and options = { pathGlobFilter = "data" }' in out
+
+
 def test_a_missing_folder_is_a_warning_of_check_and_an_error_of_run(pipeline: Path) -> None:
     code, out, _ = run("check", str(pipeline))
     assert code == 0

@@ -108,6 +108,15 @@ def test_relative_paths_are_seen_from_the_pipeline(tmp_path: Path, monkeypatch: 
     assert previewed(Path("jobs/one"))["account"]["in"] == len(ROWS)
 
 
+def test_a_single_file_is_read_from_its_folder(tmp_path: Path) -> None:
+    json_lines(tmp_path / "a.json", ROWS)
+    json_lines(tmp_path / "b.json", ROWS)
+    assert run("init", str(tmp_path / "job"), "--from", str(tmp_path / "a.json"))[0] == 0
+    stream = settings(tmp_path / "job")["streams"]["a"]
+    assert (stream["path"], stream["options"]) == (str(tmp_path), {"pathGlobFilter": "a.json"})
+    assert previewed(tmp_path / "job")["account"]["in"] == len(ROWS)
+
+
 def test_disorder_suggests_the_lag(tmp_path: Path) -> None:
     late = [{**row, "event_time": row["event_time"] - (8_000 if at % 4 == 3 else 0)} for at, row in enumerate(ROWS)]
     json_lines(tmp_path / "a.json", late)

@@ -73,13 +73,25 @@ def _check_sinks(config: PipelineConfig, read: set[str]) -> None:
 
 
 def missing_paths(config: PipelineConfig, plans: Sequence[Plan]) -> Iterator[ConfigError]:
-    """An error for each stream and table that the plans read from a file or folder that does not exist."""
+    """An error for each stream and table that the plans read from a file or folder that does not exist, and for each
+    stream of which Spark would have to list a file instead of a folder.
+    """
     relations = [plan.query.source.relation for plan in plans]
     waits = "correct the path, or set create = true to create the folder and wait for files"
     for name in dict.fromkeys(stream.name for relation in relations for stream in relation.streams):
         yield from _missing_path(config, "stream", name, config.streams[name], waits)
+        yield from _file_instead_of_folder(config, name, config.streams[name])
     for name in dict.fromkeys(join.table for relation in relations for join in relation.tables):
         yield from _missing_path(config, "table", name, config.tables[name], "correct the path")
+
+
+def _file_instead_of_folder(config: PipelineConfig, name: str, stream: Stream) -> Iterator[ConfigError]:
+    path = Path(config.resolve(stream.path or ""))
+    if stream.path is not None and stream.source_format.is_files and ":" not in str(path) and path.is_file():
+        message = f"stream `{name}`: `{stream.path}` is a file, and Spark reads streams from folders"
+        parent = stream.path.rpartition("/")[0] or "."
+        hint = f'set path = "{parent}" and options = {{ pathGlobFilter = "{path.name}" }}'
+        yield config.error("PATH_IS_A_FILE", message, hint, key=f"streams.{name}.path")
 
 
 def _missing_path(

@@ -88,10 +88,15 @@ def _of_files(address: str, rows: int) -> FoundSource:
     if len(files) < len(listed):
         options["pathGlobFilter"] = _name_filter(files)
         notes.append(f"only its {chosen} files are read; {len(listed) - len(files)} others are left out")
+    path = address
+    if [file.path for file in everything] == [address]:
+        # Spark reads streams from folders.
+        path, _, options["pathGlobFilter"] = address.rpartition("/")
+        path = path or "."
     found = _schema(chosen, files, rows, options)
-    ddl = _with_folders(found.ddl, files, folders_of_path(address, recursive="recursiveFileLookup" in options))
+    ddl = _with_folders(found.ddl, files, folders_of_path(path, recursive="recursiveFileLookup" in options))
     return FoundSource(
-        format=chosen, name=stream_name(address), ddl=ddl, path=address, options=options, notes=tuple(notes),
+        format=chosen, name=stream_name(address), ddl=ddl, path=path, options=options, notes=tuple(notes),
         misfits=found,
     )  # fmt: skip
 
