@@ -126,6 +126,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane stop && windowpane rescale --shards 8",
         "windowpane rescale jobs/pipeline.toml --shards 4 --dry-run --json",
     ),
+    run_commands.compact: (
+        "windowpane stop && windowpane compact",
+        "windowpane compact jobs/pipeline.toml --transform hot --target-mb 512 --json",
+    ),
     run_commands.backfill: (
         "windowpane backfill --from 2026-01-01 --to 2026-02-01",
         "windowpane backfill jobs/pipeline.toml --from -1d --to now --transform hot --into hot_again",

@@ -241,6 +241,23 @@ def rescale(
         out.write(rescale(pipeline, shards, transform, dry_run=dry_run, as_json=as_json))
 
 
+def compact(
+    pipeline: PipelineFile = None,
+    *,
+    transform: TransformName = None,
+    target: Annotated[
+        int, typer.Option("--target-mb", metavar="N", min=1, help="How large a file may become, in megabytes.")
+    ] = 128,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Make few large files of the many small ones in the file sinks of a stopped pipeline. Rows stay the same."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.compact import compact_sinks  # noqa: PLC0415
+
+        out.write(compact_sinks(pipeline, transform, target, as_json=as_json))
+
+
 def backfill(
     pipeline: PipelineFile = None,
     *,

@@ -136,7 +136,7 @@ def _cuts(origin: Origin) -> list[Cut]:
 def _cuts_of(origin: Origin, job: JobFolder) -> Iterable[Cut]:
     moment = origin.savepoint.moments.get(job.name)
     after = -1 if moment is None else moment.batch_id
-    runs = _runs(origin.store, job)
+    runs = job_runs(origin.store, job)
     for home in job.homes:
         if home == job.name and len(job.homes) > 1:
             continue  # a folder of several transforms, which have their own
@@ -149,7 +149,7 @@ def _cuts_of(origin: Origin, job: JobFolder) -> Iterable[Cut]:
             yield Cut(f"{home}{suffix}", runs, after, side)
 
 
-def _runs(store: Store, job: JobFolder) -> list[str]:
+def job_runs(store: Store, job: JobFolder) -> list[str]:
     """The identities under which the job has written: the present one, and those before it went back."""
     log, earlier = OffsetLog(store.below(f"{job.name}/{job.spark}")), read_object(store.below(job.name), RUNS_FILE, {})
     runs = [str(run) for run in earlier.get("runs", ())] if earlier else []
