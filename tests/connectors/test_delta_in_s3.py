@@ -21,10 +21,10 @@ def sink(s3: S3, name: str, access: Access | None = None, **options: str) -> Del
 
 
 def test_batches_are_written_once(s3: S3) -> None:
-    for _ in range(2):  # the second one is another process
-        made = sink(s3, "once")
-        made.write(batch(0, emissions(("w", "{1}", 1, False, 10), ("w", "{2}", 1, True, 20)), identified=True))
-        made.write(batch(1, emissions(("w", "{1}", 2, True, 12), ("v", "{1}", 1, True, 5)), identified=True))
+    made, again = sink(s3, "once"), sink(s3, "once")
+    for each in (made, again):  # the second one is another process
+        each.write(batch(0, emissions(("w", "{1}", 1, False, 10), ("w", "{2}", 1, True, 20)), identified=True))
+        each.write(batch(1, emissions(("w", "{1}", 2, True, 12), ("v", "{1}", 1, True, 5)), identified=True))
     assert contents(made, "_window_id", "_group_key", "n") == [("v", "{1}", 5), ("w", "{1}", 12), ("w", "{2}", 20)]
     made.write(batch(2, pa.table({"n": [7], "top": ["ü"]})))
     assert contents(made, "n", "top") == [(12, None), (20, None), (5, None), (7, "ü")]

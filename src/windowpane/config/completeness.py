@@ -16,7 +16,16 @@ from windowpane.config.secrets import MASK
 from windowpane.config.settings import Settings
 from windowpane.config.transforms import METRICS_ONLY, REINJECT, Transform
 from windowpane.errors import ConfigError, nearest
-from windowpane.formats import CODECS, JSON, REFUSED_SOURCES, SOURCES, CodecFormat, SinkFormat, key_codecs
+from windowpane.formats import (
+    CODECS,
+    JSON,
+    REFUSED_SOURCES,
+    SOURCES,
+    CodecFormat,
+    SinkFormat,
+    key_codecs,
+    source_format,
+)
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -119,6 +128,10 @@ class _Completeness:
         if stream.scan == "spark" and stream.codec is not None and stream.codec.spark is None:
             message = f"Spark does not decode {stream.codec.title} values"
             self._add("BAD_VALUE", message, "remove the key", f"{key}.scan")
+        if stream.split_bytes is not None and not (source.divisible and stream.scan != "spark"):
+            names = ", ".join(name for name in SOURCES.names if source_format(name).divisible)
+            message = f"`{key}.split_bytes` is for files that workers read: {names}"
+            self._add("BAD_VALUE", message, "remove the key", f"{key}.split_bytes")
         if stream.value_format is not None:
             self._value_format(f"{key}.value_format", stream, stream.value_format)
         self._key_format(key, stream)

@@ -147,6 +147,13 @@ class Stream(Source):
         "(decode_error).",
     )
 
+    split_bytes: int | None = Field(
+        default=None,
+        ge=1024 * 1024,
+        description="Parquet, JSON and text files larger than this are divided among tasks of the columnar scan. "
+        "Unset: one task reads a file. Spark's reader divides files by spark.sql.files.maxPartitionBytes.",
+    )
+
     @property
     def codec(self) -> CodecFormat | None:
         """How values or lines are decoded; None if nothing is to be decoded."""

@@ -150,7 +150,18 @@ def list_files(
     _make_folder(spark, stream, path)
     options = _options(stream, max_records, history) | reading.options(name)
     reader = reader_of(spark, history).format("binaryFile").schema(FILE_SCHEMA).options(**options)
-    return _selecting(stream, reading, history)(reader.load(path)).select("path", "modificationTime")
+    listed = _selecting(stream, reading, history)(reader.load(path))
+    if stream.split_bytes is None:
+        return listed.select("path", "modificationTime")
+    return _divided(listed, stream.split_bytes, spark.sparkContext.defaultParallelism)
+
+
+def _divided(listed: DataFrame, size: int, tasks: int) -> DataFrame:
+    """Parts of the files, spread over tasks."""
+    parts = f"explode(sequence(0L, greatest(length - 1, 0L), {size}L)) AS start"
+    found = listed.selectExpr("path", "modificationTime", "length", parts)
+    end = f"IF(start + {size} >= length, NULL, start + {size}L) AS end"
+    return found.selectExpr("path", "modificationTime", "start", end).repartition(tasks)
 
 
 def open_records(

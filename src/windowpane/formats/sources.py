@@ -57,6 +57,8 @@ class SourceFormat:
     """Options, in lower case, with which a record is no longer a line, and Spark's reader reads the files."""
     file_reader: Target | None = None
     """How workers read a file: see `windowpane.scan.files`. None: only Spark reads it."""
+    divisible: bool = False
+    """The reader of workers can read a part of a file, so that several tasks can share one."""
     selecting_options: frozenset[str] = frozenset()
     """Options, in lower case, that select what is read, not how it is decoded."""
     client_prefix: str | None = None
@@ -129,6 +131,7 @@ _JSON_FILES = replace(
     reader_defaults=JSON_DEFAULTS,
     whole_file_options=_lower(["multiLine", "encoding", "charset"]),
     file_reader="windowpane.scan.json.files:read_batches",
+    divisible=True,
 )
 _KAFKA_SOURCE = SourceFormat(
     KAFKA,
@@ -159,6 +162,7 @@ SOURCES = Registry(
             endings=("parquet",),
             sampled=True,
             file_reader="windowpane.scan.columnar_files:read_parquet",
+            divisible=True,
         ),
         replace(
             _FILES,
@@ -169,7 +173,7 @@ SOURCES = Registry(
             file_reader="windowpane.scan.columnar_files:read_arrow",
         ),
         replace(_FILES, name="orc", endings=("orc",)),
-        replace(_FILES, name="text", plain=True, file_reader="windowpane.scan.text_files:read_batches"),
+        replace(_FILES, name="text", plain=True, file_reader="windowpane.scan.text_files:read_batches", divisible=True),
         replace(_FILES, name="avro", endings=("avro",)),
         replace(_FILES, name="xml", endings=("xml",), untyped=True),
         _KAFKA_SOURCE,

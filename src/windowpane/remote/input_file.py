@@ -14,6 +14,7 @@ from windowpane.remote.objects import client, is_object_store, key_of, obstore_m
 
 _AT_LEAST = 1024 * 1024
 """Bytes of one request: a request takes as long as a megabyte does."""
+_BLOCK = 64 * 1024
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
@@ -23,6 +24,13 @@ class InputFile:
 
     path: str
     access: Access = NO_ACCESS
+    start: int = 0
+    end: int | None = None
+    """A part of the file: the lines, or the row groups, that begin in this range of bytes. None: up to the end."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.start == 0 and self.end is None
 
     def random_access(self) -> pa.NativeFile:
         """The file, opened for readers that need parts of it. Local files are mapped into memory."""
@@ -33,11 +41,41 @@ class InputFile:
         return pa.memory_map(self.path)
 
     def stream(self) -> pa.NativeFile:
-        """The file from its beginning, decompressed by its extension."""
+        """The file from its beginning, or the lines of a part of it, decompressed by its extension.
+
+        A compressed file cannot be divided: its first part is the whole file, and the others are empty.
+        """
+        if not self.is_whole and not self.path.endswith(tuple(_COMPRESSED)):
+            return self._lines()
+        if self.start:
+            return pa.BufferReader(b"")
         if not is_remote(self.path):
             return pa.input_stream(self.path, compression="detect")
         codec = next((codec for ending, codec in _COMPRESSED.items() if self.path.endswith(ending)), None)
         return pa.input_stream(self.random_access(), compression=codec)
+
+    def _lines(self) -> pa.NativeFile:
+        file = self.random_access()
+        begin = _line_start(file, self.start)
+        end = _line_start(file, file.size() if self.end is None else self.end)
+        file.seek(begin)
+        return pa.BufferReader(file.read_buffer(max(end - begin, 0)))
+
+
+def _line_start(file: pa.NativeFile, at: int) -> int:
+    """Where the first line begins at `at` or behind it; the end of the file if there is none."""
+    size, place = int(file.size()), at - 1
+    while 0 <= place < size:
+        file.seek(place)
+        block = file.read(_BLOCK)
+        found = min((each for sign in (b"\n", b"\r") if (each := block.find(sign)) >= 0), default=-1)
+        if found >= 0:
+            behind = place + found + 1
+            file.seek(behind)
+            pair = block[found : found + 1] == b"\r" and file.read(1) == b"\n"
+            return behind + pair
+        place += len(block)
+    return 0 if at <= 0 else size
 
 
 def is_remote(path: str) -> bool:

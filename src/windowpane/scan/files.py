@@ -33,7 +33,10 @@ _NAMED = re.compile(r"([^/=]+)=([^/]*)")
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads the files of a listing with the columns `path` and `modificationTime`."""
+    """Reads the files of a listing with the columns `path` and `modificationTime`.
+
+    If files are divided among tasks, `start` and `end` are the part of each that a task reads.
+    """
 
     read_batches: ReadBatches
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -54,20 +57,33 @@ class FileReader:
     def read(self, handed: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         for batch in handed:
             modified = batch.column("modificationTime").cast(pa.int64()).to_pylist()
-            for path, modified_us in zip(batch.column("path").to_pylist(), modified, strict=True):
+            divided = "start" in batch.schema.names
+            starts = batch.column("start").to_pylist() if divided else [0] * batch.num_rows
+            ends = batch.column("end").to_pylist() if divided else [None] * batch.num_rows
+            for path, modified_us, start, end in zip(
+                batch.column("path").to_pylist(), modified, starts, ends, strict=True
+            ):
                 local = path.removeprefix("file://").removeprefix("file:")
-                place = Place.of_file(modified_us, local)
-                yield from (Part(content, place) for content in self._file(local))
+                place = Place.of_file(modified_us, local, start)
+                file = InputFile(local, self.access, start, end)
+                yield from (Part(content, place) for content in self._file(file))
 
-    def _file(self, path: str) -> Iterator[pa.RecordBatch | Damage]:
+    def _file(self, file: InputFile) -> Iterator[pa.RecordBatch | Damage]:
         try:
-            yield from self._rows(path)
+            yield from self._rows(file)
+        except FileNotFoundError as gone:
+            if not file.start:  # One task says so, if several read the file.
+                yield self._damage(file.path, gone)
         except (pa.ArrowException, OSError, ValueError, NotImplementedError) as damaged:
-            yield Damage(f"{path if is_remote(path) else f'file:{path}'}: {damaged}")
+            yield self._damage(file.path, damaged)
 
-    def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
-        for batch in self.read_batches(InputFile(path, self.access), self.schema, self.max_record_bytes):
-            fitted = self._fitted(batch, path)
+    @staticmethod
+    def _damage(path: str, what: Exception) -> Damage:
+        return Damage(f"{path if is_remote(path) else f'file:{path}'}: {what}")
+
+    def _rows(self, file: InputFile) -> Iterator[pa.RecordBatch]:
+        for batch in self.read_batches(file, self.schema, self.max_record_bytes):
+            fitted = self._fitted(batch, file.path)
             corrupt = c.CORRUPT in batch.schema.names
             yield fitted.append_column(c.CORRUPT, batch.column(c.CORRUPT)) if corrupt else fitted
 

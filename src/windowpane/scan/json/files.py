@@ -31,7 +31,7 @@ def read_file(source: InputFile, schema: pa.Schema, max_bytes: int) -> Iterator[
     """The records of a file, decompressed by its extension, without a byte order mark."""
     with source.stream() as file:
         rest = _Rest(max_bytes)
-        for chunk in _chunks(file):
+        for chunk in _chunks(file, source.start):
             cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             if cut:
                 yield from _ended(rest, chunk[:cut], schema, max_bytes)
@@ -43,7 +43,7 @@ def complete_lines(source: InputFile) -> Iterator[bytes]:
     """The text of a file, decompressed by its extension, in pieces that end with a line, however long it is."""
     held: list[bytes] = []
     with source.stream() as file:
-        for chunk in _chunks(file):
+        for chunk in _chunks(file, source.start):
             cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             if cut:
                 yield b"".join([*held, chunk[:cut]])
@@ -54,10 +54,11 @@ def complete_lines(source: InputFile) -> Iterator[bytes]:
         yield rest
 
 
-def _chunks(file: pa.NativeFile) -> Iterator[bytes]:
-    """The text in chunks, none of which splits a line break of two characters."""
+def _chunks(file: pa.NativeFile, start: int) -> Iterator[bytes]:
+    """The text in chunks, none of which splits a line break of two characters. `start`: where it begins in the file."""
     held = b""
-    chunk = file.read(CHUNK_BYTES).removeprefix(_BOM)
+    chunk = file.read(CHUNK_BYTES)
+    chunk = chunk if start else chunk.removeprefix(_BOM)
     while chunk:
         chunk = held + chunk
         held = b"\r" if chunk.endswith(b"\r") else b""
