@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from dataclasses import replace
 
 import hdfs_native
 import obstore
@@ -42,13 +43,17 @@ def test_parquet_arrow_and_json_are_read_by_ranges(s3: S3) -> None:
         found = pa.Table.from_batches(read_batches(put(s3, name, data), SCHEMA, 1 << 20))
         assert found.column("k").to_pylist() == list(range(1000))
     assert pa.Table.from_batches(read_batches(put(s3, "e.json", b""), SCHEMA, 1 << 20), SCHEMA).num_rows == 0
+    whole = put(s3, "a.json", lines)
+    parts = [replace(whole, start=start, end=start + 5_000) for start in range(0, len(lines), 5_000)]
+    divided = pa.Table.from_batches([batch for part in parts for batch in read_batches(part, SCHEMA, 1 << 20)])
+    assert divided.column("k").to_pylist() == list(range(1000))
 
 
 def test_a_missing_or_damaged_object_is_damage(s3: S3) -> None:
     damaged = put(s3, "b.parquet", b"PAR1 and nothing else")
     reader = FileReader(read_parquet, tuple(zip(SCHEMA.names, SCHEMA.types, strict=True)), 1 << 20, damaged.access)
     for path in (damaged.path, f"s3a://{s3.bucket}/none.parquet"):
-        (found,) = reader._file(path)
+        (found,) = reader._file(InputFile(path, damaged.access))
         assert isinstance(found, Damage)
         assert found.detail.startswith(f"{path}: ")
 
@@ -69,6 +74,6 @@ def test_files_of_hdfs_are_read_by_ranges(hdfs: Hdfs) -> None:
     assert found.column("k").to_pylist() == list(range(1000))
     assert pa.Table.from_batches(read_batches(given["e.json"], SCHEMA, 1 << 20), SCHEMA).num_rows == 0
     reader = FileReader(read_parquet, tuple(zip(SCHEMA.names, SCHEMA.types, strict=True)), 1 << 20)
-    (missing,) = reader._file(f"{hdfs.url}/none.parquet")
+    (missing,) = reader._file(InputFile(f"{hdfs.url}/none.parquet"))
     assert isinstance(missing, Damage)
     assert missing.detail.startswith(f"{hdfs.url}/none.parquet: ")

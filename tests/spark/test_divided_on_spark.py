@@ -27,8 +27,8 @@ def test_divided_files_give_the_same_results(spark: SparkSession, tmp_path: Path
     (tmp_path / "json" / "a.json").write_text(
         "\n".join([*lines[:60_000], '{"k": 1', *lines[60_000:]]), encoding="utf-8"
     )
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "parquet" / "a.parquet", row_group_size=10_000, compression="none",
-                   use_dictionary=False)  # fmt: skip
+    table, target = pa.Table.from_pylist(rows), tmp_path / "parquet" / "a.parquet"
+    pq.write_table(table, target, row_group_size=10_000, compression="none", use_dictionary=False)
     assert all((tmp_path / form / f"a.{form}").stat().st_size > 2 * (1 << 20) for form in ("json", "parquet"))
     streams = {
         f"{form}_{kind}": {

@@ -67,8 +67,8 @@ def _line_start(file: pa.NativeFile, at: int) -> int:
     size, place = int(file.size()), at - 1
     while 0 <= place < size:
         file.seek(place)
-        block = file.read(_BLOCK)
-        found = min((each for sign in (b"\n", b"\r") if (each := block.find(sign)) >= 0), default=-1)
+        block: bytes = file.read(_BLOCK)
+        found: int = min((each for sign in (b"\n", b"\r") if (each := block.find(sign)) >= 0), default=-1)
         if found >= 0:
             behind = place + found + 1
             file.seek(behind)
