@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from windowpane.durable import sync_below
 
-_TEXTS = ("json", "csv", "txt")
+_PACKED = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 _INT96 = "INT96"
 _UTC = pa.timestamp("us", "UTC")
 
@@ -42,7 +42,7 @@ def _ending(file: Path) -> str:
 
 def _join(files: Sequence[Path], target: Path) -> None:
     """Lines one after the other. Parts that are compressed each are compressed as a whole, too."""
-    plain = _ending(files[0]) in _TEXTS
+    plain = _ending(files[0]) not in _PACKED
     with target.open("wb") as out:
         for file in files:
             with file.open("rb") as part:

@@ -70,7 +70,9 @@ class IcebergSink(TableSink["Table"]):
 
     def _commit(self, table: Table | None, batch: SinkBatch, *, undo: bool, replacing: bool) -> None:
         rows = None if batch.large else small_rows(batch)
-        schema = rows.schema if rows is not None else large_rows(batch).limit(0).toArrow().schema
+        given = rows.schema if rows is not None else large_rows(batch).limit(0).toArrow().schema
+        # Spark knows that a count is never NULL, but earlier rows of the table do not have the column.
+        schema = pa.schema([column.with_nullable(nullable=True) for column in given])
         table = table or self._created(schema, batch)
         created = table.properties.get(_CREATED_BY) == writer_of(batch)
         merges = replacing and self.merges_all(created_by_run=created)
