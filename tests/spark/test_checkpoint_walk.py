@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.jobs import Job, Query, finish
 from tests.spark.test_queries import LAG, SCHEMA
 from windowpane.checkpoint.control import Requests
+from windowpane.checkpoint.recent import EventLog, RecentFile
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.status import StatusFile
 from windowpane.connectors.sinks import CallableSink
@@ -39,8 +40,8 @@ LEFT_TO_SPARK = re.compile(rf"q/spark/(state/.*|(offsets|commits|sources/\d+)/[0
 """State, logs of earlier batches and checksums: no start of ours reads them, and Spark checks what it uses."""
 WRITTEN_ANEW = re.compile(r"spark\.log|run\.lock|control\.json")
 """Whatever they contain, nothing is lost by it."""
-MAY_BE_GONE = re.compile(rf"status\.json|q/spark/commits/{LAST}")
-"""The next start writes a status; a batch that was not committed comes again."""
+MAY_BE_GONE = re.compile(rf"(status|recent|events)\.json|q/spark/commits/{LAST}")
+"""The next start writes a status and what the live page shows; a batch that was not committed comes again."""
 
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
@@ -76,6 +77,8 @@ class World:
             describe_checkpoint(checkpoint)
             ledger_entries(checkpoint, 1000)
             StatusFile(pipeline.store).read()
+            RecentFile(pipeline.store).read()
+            EventLog(pipeline.store).read()
             for outbox in checkpoint.outboxes().values():
                 outbox.delivered()
                 for batch_id in outbox.pending():

@@ -32,6 +32,7 @@ from windowpane.plan.pipeline import missing_paths, plan_pipeline
 from windowpane.remote.objects import is_object_store
 from windowpane.runtime.failures import spark_failure, start_failure
 from windowpane.runtime.location import log_file, pipeline_store, prepare_store
+from windowpane.runtime.recent import RecentKeeper
 from windowpane.runtime.routes import check_given
 from windowpane.runtime.running import RunningPipeline
 from windowpane.runtime.settling import complete, unsettled
@@ -135,7 +136,8 @@ class Pipeline:
             Requests(store).forget()
             planned = plan_jobs(self.config, self.plans)
             admit_jobs(store, planned, self.config.options, consent=consent)
-            board = Board(store, self.config.file)
+            recent = RecentKeeper(store)
+            board = Board(store, self.config.file, recent=recent)
             metrics = self._serve_metrics(board)
             session = spark or self.session()
             running = RunningPipeline(
@@ -147,6 +149,7 @@ class Pipeline:
             lock.release()
             raise
         try:
+            recent.listen()
             if evolve:
                 self._complete_batches(session, store, lock, board)
             for claims in claim_jobs(store, planned, self.config.options, consent=consent, replan=self._planned_again):

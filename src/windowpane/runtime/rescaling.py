@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from windowpane.checkpoint.generations import WORK, NextGeneration, remove_others
 from windowpane.checkpoint.jobs import JobFile, JobRecord
 from windowpane.checkpoint.plan_record import PlanRecord
+from windowpane.checkpoint.recent import EventLog, event_now
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, open_plans, transform_checkpoint
@@ -43,6 +44,9 @@ class Rescaled:
     before: list[ShardSize] = field(default_factory=list)
     after: list[ShardSize] = field(default_factory=list)
 
+    def words(self) -> str:
+        return f"{self.transform}: {self.shards_before} shards became {self.shards}"
+
 
 @dataclass(frozen=True)
 class Rescale:
@@ -61,7 +65,10 @@ class Rescale:
             if all(job.shards == self.shards for job in jobs):
                 return [Rescaled(job.name, self.shards, self.shards, job.layout) for job in jobs]
             with self._session(spark) as session:
-                return [self._rescaled(session, job) for job in jobs]
+                rescaled = [self._rescaled(session, job) for job in jobs]
+            if not self.dry_run:
+                EventLog(store).add(event_now("rescale", each.words()) for each in rescaled)
+            return rescaled
         finally:
             lock.release()
 

@@ -67,6 +67,8 @@ class RunningPipeline:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._lock.check()
+            if self.board.recent is not None:
+                self.board.recent.save()
             running = [job for job in self.jobs if not job.has_delivered(1e-3)]
             if not running:
                 return True
@@ -139,6 +141,7 @@ class RunningPipeline:
         """Close all parts, even if one of them fails: Spark may be gone, and the lock must be released."""
         closing = [transform.runner.side.close for transform in self.transforms]
         closing += [transform.runner.output.close for transform in self.transforms]
+        closing += [self.board.recent.close] if self.board.recent is not None else []
         closing += [self.metrics.close] if self.metrics is not None else []
         closing += [self.spark.stop] if self._owns_session else []
         for close in [*closing, self._lock.release]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,11 +20,14 @@ from windowpane.connectors.hadoop import session_access
 from windowpane.connectors.sinks import Sink
 from windowpane.connectors.sources import EXACTLY, Reading
 from windowpane.connectors.unreadable_files import find_unreadable
+from windowpane.core.windows import AlignedSpec
 from windowpane.plan.build import Plan
 from windowpane.plan.definitions import redefined
+from windowpane.plan.stages import LeafStage
 from windowpane.runtime.job import RunningJob
 from windowpane.runtime.location import log_file
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
+from windowpane.runtime.recent import RecentKeeper
 from windowpane.runtime.refreshing import StaticTables
 from windowpane.runtime.routes import build_result_output, build_side_output, build_sinks
 from windowpane.runtime.sources import pipeline_sources
@@ -35,6 +38,7 @@ from windowpane.spark.dataflow import Dataflow, build_dataflow
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.job_batch import JobRunner
 from windowpane.spark.job_inputs import JobMember
+from windowpane.spark.recent_rows import RecentRows
 from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
 
@@ -66,6 +70,18 @@ class JobStart:
         """The static tables of the queries."""
         return StaticTables(self.spark, self.config, self.checkpoint)
 
+    def _recent(self, claimed: Claimed, board: Board) -> RecentRows:
+        """Collects the latest rows of a transform for the live page, but not those of its earlier versions."""
+        keeper = board.recent if isinstance(board.recent, RecentKeeper) else None
+        if keeper is None or claimed.record.until_us is not None:
+            return RecentRows()
+        stages = claimed.plan.stages
+        spec = None if stages.of(LeafStage) or not stages.first_window.window else stages.first_window.window.spec
+        aligned = spec.windows() if isinstance(spec, AlignedSpec) else None
+        recent = RecentRows(aligned, keeper.before(claimed.plan.transform))
+        keeper.keep(claimed.plan.transform, recent)
+        return recent
+
     def start(self, trigger: Trigger, board: Board, watch: Watch | None, *, once: bool = False) -> RunningJob:
         """Start the query. `board` and `watch` receive every finished micro-batch. `once`: as of `RunningJob`."""
         stopping = threading.Event()
@@ -75,10 +91,12 @@ class JobStart:
         self.checkpoint.note_query(dataflow.job.last_step, dataflow.sources)
         runners: dict[str, BatchRunner] = {}
         for claimed, own in zip(self.claims, sinks, strict=True):
+            recent = self._recent(claimed, board)
             output, side = self._outputs(claimed, own, stopping)
+            side = replace(side, recent=recent)
             self._open(claimed, dataflow, output, side, board)
             runners[claimed.checkpoint.state_tag] = self._runner(
-                claimed, dataflow, output, side, watch=self._hearing(claimed.plan, board, watch)
+                claimed, dataflow, output, side, recent, watch=self._hearing(claimed.plan, board, watch)
             )
         calls = DriverCalls(self.spark)
         job = RunningJob(
@@ -182,6 +200,7 @@ class JobStart:
         dataflow: Dataflow,
         output: ResultOutput,
         side: SideOutput,
+        recent: RecentRows,
         *,
         watch: Callable[[Entry], None],
     ) -> BatchRunner:
@@ -198,6 +217,7 @@ class JobStart:
             label=claimed.label,
             version=version_of(claimed),
             tables=self.tables.used,
+            recent=recent,
         )
 
     def _index(self, calls: DriverCalls) -> BatchIndex:

@@ -69,4 +69,6 @@ def _take_savepoint(
         if failed.code != GIVEN_UP:
             requests.answer(asked, failed.as_dict())
         return
+    if running.board.recent is not None:
+        running.board.recent.note("savepoint", f"savepoint {asked.name} was taken")
     requests.answer(asked)

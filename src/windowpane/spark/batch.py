@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -20,8 +20,9 @@ from windowpane.core.windows.cut import Cut
 from windowpane.spark.gathering import Gathered
 from windowpane.spark.job_versions import Version, own_rows
 from windowpane.spark.outputs import ResultFrame, spark_schema
+from windowpane.spark.recent_rows import RecentRows
 from windowpane.spark.reinjection import ReinjectionSplit
-from windowpane.spark.reports import Reports
+from windowpane.spark.reports import Reports, open_runs
 from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
 from windowpane.spark.unpacking import SideRecords
@@ -46,6 +47,8 @@ class BatchRunner:
     version: Version
     tables: Callable[[int], dict[str, int]] = lambda _: {}
     """The versions of static tables that a batch reads."""
+    recent: RecentRows = field(default_factory=RecentRows)
+    """For the live page."""
 
     def before(self, batch_id: int, entry: Entry | None) -> list[int | None]:
         """What tasks must know of the batches before: as in `BatchContext`. `entry`: of the batch before."""
@@ -102,6 +105,8 @@ class BatchRunner:
             arrivals=Entry.next_arrival(before, batch_id) + reports.numbered,
             **reports.measures(before),
         )
+        if reports.shards:
+            self.recent.note_windows(batch_id, open_runs(reports.shards).get("", []))
         return entry.summed(before), split
 
     def deliver(self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, resumed: bool) -> Entry:
@@ -121,6 +126,8 @@ class BatchRunner:
         takers, table = self.output.takers(entry.results, resumed=resumed), None
         if takers:
             table = gathered.table()
+            if entry.results:
+                self.recent.note_results(entry.batch_id, gathered, table)
             batch = SinkBatch(
                 entry.batch_id, partial(self._results, gathered, table), transform=self.label, table=table,
                 rows=entry.results, run=self.checkpoint.log.run_id(), final=entry.final,

@@ -121,11 +121,16 @@ class Reports:
 
 def open_windows(shards: Sequence[ShardReport]) -> int:
     """Open windows. Those that shards share are counted once."""
+    return sum(shard.open_windows for shard in shards) + sum(map(_distinct, open_runs(shards).values()))
+
+
+def open_runs(shards: Sequence[ShardReport]) -> dict[str, list[list[int]]]:
+    """Keys of the open windows that all groups share, by stage, as `arithmetic_runs` of each shard."""
     runs: dict[str, list[list[int]]] = {}
     for shard in shards:
         for stage, found in {"": shard.open_runs, **shard.stage_runs}.items():
             runs.setdefault(stage, []).extend(found)
-    return sum(shard.open_windows for shard in shards) + sum(map(_distinct, runs.values()))
+    return runs
 
 
 def _distinct(runs: Sequence[Sequence[int]]) -> int:

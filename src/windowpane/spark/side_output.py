@@ -13,6 +13,7 @@ from windowpane.checkpoint.outbox import PendingBatch
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.connectors.sinks import SinkBatch, unguarded
 from windowpane.spark.channels import LAST_TRIES, SideChannel
+from windowpane.spark.recent_rows import RecentRows
 from windowpane.spark.reinjection import Reinjection, ReinjectionSplit
 from windowpane.spark.side_delivery import Build
 from windowpane.spark.unpacking import SideRecords
@@ -28,6 +29,8 @@ class SideOutput:
 
     channels: Mapping[str, SideChannel] = field(default_factory=dict)
     reinjection: Reinjection | None = None
+    recent: RecentRows | None = None
+    """Sees the rows that channels get."""
 
     def wanted(self, counts: Mapping[str, int]) -> bool:
         """Whether any of these rows go anywhere."""
@@ -74,6 +77,8 @@ class SideOutput:
             pending = PendingBatch(batch_id, side_records.chosen(rows, allowed), texts, final)
             if pending.rows or (clear and channel.sink.delivery == "exactly_once"):
                 channel.hand_over(pending)
+                if self.recent is not None:
+                    self.recent.note_side(side_records, pending)
 
     def open(self, spark: SparkSession) -> None:
         """Called before the first batch; ConfigError for a mistake that no retry can correct."""
