@@ -123,7 +123,7 @@ def test_the_page_follows_the_pipeline(page: Page, made: Synthetic) -> None:
     show(page, "flow/turnover")
     made.run(3)
     wanted = f"{status(made)['transforms']['turnover']['totals']['in']:,}"
-    page.wait_for_function(f"document.querySelector('[data-figure=\"totals.in\"]').textContent === '{wanted}'")
+    page.locator('[data-figure="totals.in"]', has_text=wanted).wait_for()
     made.stop()
     page.wait_for_selector(".pill.stopped")
     assert page.locator("#stop").is_disabled()
@@ -133,7 +133,7 @@ def test_data_stays_text(page: Page, troubles: list[str]) -> None:
     show(page, "side/busiest")
     assert json.dumps(NASTY)[1:-1] in (page.locator(".record pre").first.text_content() or "")
     show(page, "events")
-    assert NASTY in (page.locator(".events").text_content() or "")
+    assert NASTY in (page.locator("ol.events").text_content() or "")
     assert page.locator("main img").count() == 0
     assert troubles == []
 

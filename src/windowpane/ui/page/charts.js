@@ -13,7 +13,7 @@ export function chart(title, series, { format, stacked = false, figure: named = 
   const paper = canvas(title);
   const value = h("b", named ? { "data-figure": named } : {});
   const keys = series.length > 1
-    ? h("p", { class: "legend" }, ...series.flatMap((each) => [h("span", { class: "key", "data-colour": each.colour }), each.name]))
+    ? h("p", { class: "legend" }, ...series.map((each) => h("span", { class: "item" }, h("span", { class: "key", "data-colour": each.colour }), each.name)))
     : null;
   const node = h("section", { class: "panel chart" }, h("h2", {}, title, " ", value), h("div", { class: "canvas-frame" }, paper.node), keys);
   return {

@@ -177,7 +177,7 @@ function pointOn(a, b, t, downwards) {
 
 function legend() {
   return h("p", { class: "legend" },
-    h("span", { class: "key main" }), "rows and results",
-    h("span", { class: "key side" }), "side rows: late, error, duplicate …",
+    h("span", { class: "item" }, h("span", { class: "key main" }), "rows and results"),
+    h("span", { class: "item" }, h("span", { class: "key side" }), "side rows: late, error, duplicate …"),
     h("span", { class: "quiet", text: "Rates are averages of the last ten seconds." }));
 }

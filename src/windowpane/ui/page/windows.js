@@ -3,7 +3,7 @@
 import { canvas, colour, empty, figure, h, setText } from "./dom.js";
 import { behind, clock, count, duration, instant, windowText } from "./format.js";
 
-const [CLOSED_SHOWN, LANE, MOST_PARTITIONS] = [150, 16, 100];
+const [CLOSED_SHOWN, LANE, MOST_PARTITIONS] = [150, 20, 100];
 
 export function windowsView(root, name, _rest, model) {
   if (!model.transform(name)) {
@@ -166,7 +166,7 @@ function marker(context, x, height, name, text, at) {
 
 function key() {
   return h("p", { class: "legend" },
-    ...["open", "closing", "closed"].flatMap((state) => [h("span", { class: `key ${state}` }), state]));
+    ...["open", "closing", "closed"].map((state) => h("span", { class: "item" }, h("span", { class: `key ${state}` }), state)));
 }
 
 /** How far each partition is: the one that holds the watermark first. */
@@ -187,11 +187,11 @@ function partitionBars() {
       const scale = (us) => (last === first ? 1 : 0.35 + (0.65 * (us - first)) / span);
       shown.forEach(([partition, us], at) => {
         const y = at * 20;
-        context.fillStyle = partition === found.held_by ? colour("watermark") : colour("bar");
+        context.fillStyle = partition === found.held_by ? colour("holds") : colour("bar");
         context.fillRect(room, y + 3, Math.max(2, full * scale(us)), 14);
         context.fillStyle = colour("text");
         context.fillText(fitted(context, partition, room - 10), 0, y + 10);
-        const text = us === last ? clock(us) : `${clock(us)}, ${duration(last - us)} behind the first`;
+        const text = us === last ? clock(us) : `${clock(us)}, ${duration(last - us)} behind`;
         beside(context, text, room, full * scale(us), full, y + 10);
       });
       context.fillStyle = colour("quiet");
