@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from windowpane.checkpoint.agreement import check_agreement
+from windowpane.checkpoint.closed_windows import ClosedWindows
 from windowpane.checkpoint.evolution import begun, change_to, check_change, check_start, evolved, handed_over
 from windowpane.checkpoint.generations import remove_others, spark_folder
 from windowpane.checkpoint.jobs import JobFile, JobRecord, job_store, recorded_jobs
@@ -29,6 +30,7 @@ from windowpane.checkpoint.plan_record import (
 )
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
+from windowpane.checkpoint.repairs import Repairs
 from windowpane.checkpoint.result_outbox import ResultOutbox
 from windowpane.checkpoint.savepoint_taking import RUNS_FILE
 from windowpane.checkpoint.store import Store
@@ -129,6 +131,15 @@ class Checkpoint:
     @property
     def overflow(self) -> OverflowFolder:
         return OverflowFolder(self.shared)
+
+    @property
+    def closed(self) -> ClosedWindows:
+        """Accumulators of closed windows, for repairs."""
+        return ClosedWindows(self.store.below(f"closed{self._suffix}"))
+
+    @property
+    def repairs(self) -> Repairs:
+        return Repairs(self.store.below("repairs"))
 
     def runs(self) -> list[str]:
         """The identities under which batches were written: those before going back to a savepoint, and the present."""

@@ -101,6 +101,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane audit jobs/pipeline.toml --html audit.html --json > audit.json",
         "windowpane audit --recompute 3",
     ),
+    ask_commands.repair: (
+        "windowpane stop && windowpane repair --from dlq --dry-run",
+        "windowpane repair jobs/pipeline.toml --from dlq --where \"kind = 'late'\"",
+    ),
     run_commands.ui: (
         "windowpane ui",
         "windowpane ui jobs/pipeline.toml --port 9000",

@@ -114,3 +114,27 @@ def audit(
         out.write(text)
         if not passed:
             raise typer.Exit(1)
+
+
+def repair(
+    pipeline: PipelineFile = None,
+    *,
+    source: Annotated[
+        str, typer.Option("--from", metavar="SINK", help="The side output whose rows are folded into their windows.")
+    ],
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Only these rows: kind, reason, event_time, window_start, event …"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show windows before and after, and change nothing.")
+    ] = False,
+    transform: TransformName = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Fold late, evicted and once unreadable rows into the closed windows that they missed. The pipeline is stopped."""
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.repair import RepairArguments, answer  # noqa: PLC0415
+
+        out.write(answer(pipeline, RepairArguments(source, where, dry_run, transform), as_json=as_json))

@@ -17,6 +17,8 @@ from windowpane.time import format_instant
 SECOND_US = 1_000_000
 MEANINGS = {outcome.name: outcome.meaning for outcome in (*OUTCOMES, BUFFERED)}
 """The places where a row can end, in the order of the accounting identity."""
+REPAIRED = "repaired"
+"""Rows that a repair has moved into results."""
 
 
 def output_width() -> int:
@@ -91,7 +93,7 @@ def proof(totals: Mapping[str, int]) -> str:
 
     If explode has made rows, `adds up: 5 read + 8 made = 13 = 10 + 1 + 1 + 1`.
     """
-    counts = [totals.get(kind, 0) for kind in MEANINGS]
+    counts = [totals.get(kind, 0) for kind in (*MEANINGS, REPAIRED)]
     terms = " + ".join(f"{count:,}" for count in counts if count) or "0"
     made = totals.get("made", 0)
     first = f"{totals['in'] - made:,} read + {made:,} made = " if made else ""

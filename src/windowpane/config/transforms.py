@@ -123,6 +123,11 @@ class Transform(Settings):
         alias="allowed_lateness",
         description="How long a window accepts rows after the watermark has passed its end. Unset: 0.",
     )
+    keep_closed_us: OptionalDuration = Field(
+        default=None,
+        alias="keep_closed",
+        description="How long, in event time, closed windows are kept for `windowpane repair`. Unset: not at all.",
+    )
     start_at_us: OptionalInstant = Field(
         default=None,
         alias="start_at",

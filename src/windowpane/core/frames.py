@@ -82,6 +82,13 @@ class Emissions:
 
 
 @dataclass(frozen=True)
+class ClosedStates:
+    """Accumulators of windows that have just closed: WINDOW_KEY, the group, the states, WINDOW_END, and EPOCH."""
+
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
 class SideRows:
     """Rows that reach no result, in the columns of `side.py`."""
 
@@ -123,6 +130,7 @@ Frame: TypeAlias = (
     | GroupRequests
     | AdmittedGroups
     | Emissions
+    | ClosedStates
     | SideRows
     | Progress
     | Watermark

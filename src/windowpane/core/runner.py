@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, Rows, SideRows, Watermark
+from windowpane.core.frames import (
+    BatchEnd,
+    Clock,
+    ClosedStates,
+    ControlSignal,
+    Emissions,
+    Frame,
+    Given,
+    Rows,
+    SideRows,
+    Watermark,
+)
 from windowpane.core.graph import Graph
 
 
@@ -22,6 +33,8 @@ class BatchResult:
     emissions: Mapping[str, Sequence[pa.RecordBatch]] = field(default_factory=dict)
     """By the node that they leave."""
     side: Sequence[pa.RecordBatch] = ()
+    closed: Sequence[pa.RecordBatch] = ()
+    """Accumulators of windows that have closed, if they are kept."""
     watermark_us: int | None = None
     """Of the rows that entered."""
     accounts: Mapping[str, Accounting] = field(default_factory=dict)
@@ -77,4 +90,5 @@ def _result(given: Sequence[Given], watermark_us: int | None, accounts: Mapping[
         if isinstance(frame, Emissions) and frame.batch.num_rows:
             emissions.setdefault(source, []).append(frame.batch)
     side = [frame.batch for _, frame in given if isinstance(frame, SideRows) and frame.batch.num_rows]
-    return BatchResult(emissions, side, watermark_us, accounts)
+    closed = [frame.batch for _, frame in given if isinstance(frame, ClosedStates)]
+    return BatchResult(emissions, side, closed, watermark_us, accounts)

@@ -13,6 +13,7 @@ from windowpane.core import blob
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import (
     AdmittedGroups,
+    ClosedStates,
     Emissions,
     Frame,
     Given,
@@ -29,7 +30,15 @@ from windowpane.core.numbering import Numbers, Place, Portion
 from windowpane.errors import InternalError
 
 _Data: TypeAlias = (
-    Rows | TriggerTimes | Partials | MaybeLateRows | GroupRequests | AdmittedGroups | Emissions | SideRows
+    Rows
+    | TriggerTimes
+    | Partials
+    | MaybeLateRows
+    | GroupRequests
+    | AdmittedGroups
+    | Emissions
+    | ClosedStates
+    | SideRows
 )
 _DATA: dict[str, type[_Data]] = {
     "rows": Rows,
@@ -39,6 +48,7 @@ _DATA: dict[str, type[_Data]] = {
     "group_requests": GroupRequests,
     "admitted_groups": AdmittedGroups,
     "emissions": Emissions,
+    "closed": ClosedStates,
     "side": SideRows,
 }
 _TAGS = {kind: tag for tag, kind in _DATA.items()}

@@ -66,6 +66,8 @@ class Plan:
     """How workers read the stream without the JVM; None if Spark has to read it."""
     start_us: int | None = None
     """It has the windows that start here or after."""
+    keep_closed_us: int | None = None
+    """How long the accumulators of closed windows are kept, for repairs; None: not at all."""
     definition: Definition | None = field(default=None, repr=False)
     """What it was planned from; None if that was not a pipeline.toml."""
 

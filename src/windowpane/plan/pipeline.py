@@ -15,6 +15,7 @@ from windowpane.plan.definitions import Definition, definition_of, redefined
 from windowpane.plan.eventtime.types import EVENTTIME_TYPES, EventtimeTypes
 from windowpane.plan.functions import load_functions
 from windowpane.plan.hand_over import check_start
+from windowpane.plan.repairable import unrepairable
 from windowpane.sql import (
     Catalog,
     Schema,
@@ -157,7 +158,14 @@ def _planned(config: PipelineConfig, name: str, bound: BoundQuery, registry: Eve
         others=config.transforms,
     )
     check_start(plan)
-    return replace(plan, definition=definition_of(config, name))
+    keep_us = config.transforms[name].keep_closed_us
+    if keep_us is not None and (why := unrepairable(plan)) is not None:
+        raise config.error(
+            "UNSUPPORTED_KEEP_CLOSED", f"`keep_closed` of transform `{name}` does not apply: {why}",
+            "remove it, or keep the windows of a transform with tumbling, hopping or cumulate windows and aggregates",
+            key=f"transforms.{name}.keep_closed",
+        )  # fmt: skip
+    return replace(plan, keep_closed_us=keep_us, definition=definition_of(config, name))
 
 
 def defined_plan(config: PipelineConfig, name: str, definition: Definition, registry: EventtimeTypes) -> Plan:

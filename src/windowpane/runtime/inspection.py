@@ -60,10 +60,19 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "held_by": last.held_by if last else None,
         "source_partitions": last.maxima if last else {},
         "open_windows": last.open_windows if last else 0,
-        "totals": named(last.totals) if last else {},
+        "totals": after_repairs(named(last.totals), checkpoint) if last else {},
         "waiting_results": waiting_results(checkpoint),
         "stages": {name: named(each) for name, each in last.stage_totals.items()} if last else {},
     }
+
+
+def after_repairs(totals: dict[str, int], checkpoint: Checkpoint) -> dict[str, int]:
+    """Totals in which rows that were repaired are no longer late, evicted or errors."""
+    moved = checkpoint.repairs.repaired()
+    if not moved:
+        return totals
+    left = {kind: totals.get(kind, 0) - count for kind, count in moved.items()}
+    return totals | left | {"repaired": moved.total()}
 
 
 def waiting_results(checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:

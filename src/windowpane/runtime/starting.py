@@ -216,6 +216,7 @@ class JobStart:
             watch=watch,
             label=claimed.label,
             version=version_of(claimed),
+            keep_closed_us=claimed.plan.keep_closed_us,
             tables=self.tables.used,
             recent=recent,
         )

@@ -45,6 +45,8 @@ class BatchRunner:
     label: str
     """The transform, and its version if it is not the first: a sink tells batches apart by it."""
     version: Version
+    keep_closed_us: int | None = None
+    """How long the accumulators of closed windows are kept."""
     tables: Callable[[int], dict[str, int]] = lambda _: {}
     """The versions of static tables that a batch reads."""
     recent: RecentRows = field(default_factory=RecentRows)
@@ -109,17 +111,29 @@ class BatchRunner:
             self.recent.note_windows(batch_id, open_runs(reports.shards).get("", []))
         return entry.summed(before), split
 
-    def deliver(self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, resumed: bool) -> Entry:
+    def deliver(
+        self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, before: Entry | None, resumed: bool
+    ) -> Entry:
         """Write results to their sinks, and side rows to the outbox. Returns the entry with what the outbox has.
 
-        `resumed`: as of `JobRunner.run`.
+        `before`: the entry of the batch before. `resumed`: as of `JobRunner.run`.
         """
+        if self.keep_closed_us is not None:
+            self._keep_closed(gathered, entry, before, self.keep_closed_us)
         written = self._write(gathered, entry, resumed=resumed)
         self._write_side_rows(gathered, entry, split, resumed=resumed)
         return replace(
             entry, outbox=self.side.handed_over(entry.batch_id), result_outbox=self.output.handed_over(entry.batch_id),
             undelivered_results=self.output.undelivered(), written=written,
         )  # fmt: skip
+
+    def _keep_closed(self, gathered: Gathered, entry: Entry, before: Entry | None, keep_us: int) -> None:
+        """A replayed batch closes the same windows, and replaces its file."""
+        closed = self.checkpoint.closed
+        closed.begin(before.watermark_us if before else None)
+        closed.put(entry.batch_id, list(gathered.closed_states()))
+        if entry.watermark_us is not None:
+            closed.expire(entry.watermark_us - keep_us)
 
     def _write(self, gathered: Gathered, entry: Entry, *, resumed: bool) -> int | None:
         """Gives the number of rows, if it is known without another pass over them."""

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.blob import Blob
-from windowpane.core.frames import Emissions, SideRows
+from windowpane.core.frames import ClosedStates, Emissions, SideRows
 from windowpane.core.wire import unpack_frames
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.job_stages import untagged
-from windowpane.spark.merge_stage import REPORT, RESULTS, SIDE
+from windowpane.spark.merge_stage import CLOSED, REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
 
@@ -39,6 +39,9 @@ class Gathered:
     side_rows: Sequence[bytes]
     large_results: Sequence[Part]
     large_side_rows: Sequence[Part]
+    closed: Sequence[bytes] = ()
+    """Accumulators of closed windows, if they are kept."""
+    large_closed: Sequence[Part] = ()
 
     def emissions(self) -> DataFrame:
         """Results of the operators, as `ResultFrame` takes them."""
@@ -77,9 +80,15 @@ class Gathered:
         for payloads in (self.side_rows, large):
             yield from (frame.batch for frame in _frames(payloads) if isinstance(frame, SideRows))
 
+    def closed_states(self) -> Iterator[pa.RecordBatch]:
+        """Accumulators of windows that have closed."""
+        large = (part.read(self.frame.access) for part in self.large_closed)
+        for payloads in (self.closed, large):
+            yield from (frame.batch for frame in _frames(payloads) if isinstance(frame, ClosedStates))
+
     @property
     def has_files(self) -> bool:
-        return bool(self.large_results or self.large_side_rows)
+        return bool(self.large_results or self.large_side_rows or self.large_closed)
 
 
 def _frames(payloads: Iterable[Blob]) -> Iterator[object]:
@@ -107,4 +116,7 @@ class Gathering:
         def large(kind: str) -> list[Part]:
             return [part for payload in small(OVERFLOW) for its, part in parts_in(payload) if its == kind]
 
-        return Gathered(self._spark, frame, small(REPORT), small(RESULTS), small(SIDE), large(RESULTS), large(SIDE))
+        return Gathered(
+            self._spark, frame, small(REPORT), small(RESULTS), small(SIDE), large(RESULTS), large(SIDE),
+            small(CLOSED), large(CLOSED),
+        )  # fmt: skip

@@ -118,7 +118,9 @@ class JobRunner:
         }  # fmt: skip
         entries: dict[str, Entry] = {}
         for tag, (entry, split) in accounts.items():
-            delivered = self.transforms[tag].deliver(gathered[tag], entry, split, resumed=resumed)
+            delivered = self.transforms[tag].deliver(
+                gathered[tag], entry, split, before=standing.before[tag], resumed=resumed
+            )
             now = time.monotonic()
             entries[tag] = replace(delivered, spent=delivered.spent | {"sink": round(now - began, 6)})
             began = now

@@ -18,7 +18,17 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from windowpane.core.accounting import Accounting
 from windowpane.core.blob import Blob
-from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Emissions, Frame, Given, SideRows, Watermark
+from windowpane.core.frames import (
+    BatchEnd,
+    Clock,
+    ClosedStates,
+    ControlSignal,
+    Emissions,
+    Frame,
+    Given,
+    SideRows,
+    Watermark,
+)
 from windowpane.core.graph import Graph
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
@@ -38,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 OUTPUT = PACKED
-REPORT, RESULTS, SIDE = "report", "results", "side"
+REPORT, RESULTS, SIDE, CLOSED = "report", "results", "side", "closed"
 STATE_KEY = StructType([StructField("entry", StringType())])
 STATE_VALUE = StructType([StructField("blob", BinaryType())])
 """As types, not as text: each task would ask the JVM to parse a text, twice."""
@@ -294,6 +304,9 @@ class Shard:
                     self._side[kind["values"]] += kind["counts"]
                 for part in in_payloads(batch):
                     self._outlet.put(SIDE, pack_frames([SideRows(part)], Accounting()))
+            case ClosedStates(states):
+                for part in in_payloads(states):
+                    self._outlet.put(CLOSED, pack_frames([ClosedStates(part)], Accounting()))
             case Clock() | Watermark() | BatchEnd() | ControlSignal():
                 pass
             case Emissions(emitted) if self._step == self._stages.last_step:

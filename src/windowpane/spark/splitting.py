@@ -15,6 +15,7 @@ from pyspark import cloudpickle
 from windowpane.core.accumulators import user_classes
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.graph import Graph
+from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.plan.build import Plan
 from windowpane.plan.lateness import lateness_judge
 from windowpane.plan.operators import build_graph
@@ -43,6 +44,10 @@ def split_stages(
     )
     rows = {read.name: bare.complete_rows(empty_batch(sent), 0).schema}
     graph = build_graph(planned, rows, feedback=feedback, sharded=True)
+    if plan.keep_closed_us is not None:
+        for node in graph.nodes:
+            if isinstance(node.operator, MergeAggregation):
+                node.operator.keeps_closed = True
     steps = graph.cut()
     folding = [node.operator for node in graph.nodes if node.operator.folds and not node.stage]
     stages = replace(

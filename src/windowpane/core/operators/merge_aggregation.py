@@ -15,7 +15,7 @@ import pyarrow as pa
 from windowpane.core import columns as c
 from windowpane.core.aggregation import Aggregator
 from windowpane.core.emission import EmissionLog, EmitPolicy
-from windowpane.core.frames import BatchEnd, ControlSignal, Frame, Partials
+from windowpane.core.frames import BatchEnd, ClosedStates, ControlSignal, Frame, Partials
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.operators.closing import as_judged_now
@@ -55,6 +55,12 @@ class MergeAggregation(Operator):
         self._updates = emit_policy.updates
         self._closed_us: int | None = None
         """The watermark up to which windows have been closed."""
+        self.keeps_closed = False
+        """Whether it also gives the accumulators of closed windows, for repairs."""
+
+    @property
+    def aggregator(self) -> Aggregator:
+        return self._aggregator
 
     def output_schema(self, given: pa.Schema) -> pa.Schema:
         return result_schema(self, self._aggregator, self.plan.keys)
@@ -131,9 +137,13 @@ class MergeAggregation(Operator):
         start, end = self._windows.bounds(int64s(states, c.WINDOW_KEY))
         counts = self._updates or self._log.has_emitted
         epochs = self._log.next_epochs(states) if counts else np.ones(states.num_rows, np.int64)
-        return emit(
+        frames = emit(
             self, self._aggregator, states, self.plan.keys, start=start, end=end, epochs=epochs, final=final
         )  # fmt: skip
+        if final and self.keeps_closed:
+            ended = states.append_column(c.WINDOW_END, pa.array(end))
+            frames.append(ClosedStates(ended.append_column(c.EPOCH, pa.array(epochs))))
+        return frames
 
     def open_runs(self) -> list[list[int]]:
         return arithmetic_runs(self.open_windows(), self._windows.key_step)

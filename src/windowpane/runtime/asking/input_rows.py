@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,8 +49,9 @@ class InputRows:
         self.evaluator = InputEvaluator(read, asked.plan.types, Expressions())
         self.clock_us = asked.last.clock_us if asked.last and not asked.running else now_us()
 
-    def of_dicts(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-        return self._evaluated(decode(rows, self._columns), "0", 0)
+    def of_dicts(self, rows: Sequence[Mapping[str, Any]], first: int = 0) -> pa.RecordBatch:
+        """`first`: the arrival number of the first row."""
+        return self._evaluated(decode([_with_times(row, self.schema) for row in rows], self._columns), "0", first)
 
     def of_table(self, table: pa.Table, partition: str, first: int) -> pa.RecordBatch:
         """Columns of `schema`, and CORRUPT. Original events are left out."""
@@ -68,6 +71,17 @@ class InputRows:
                 raise
             hint = "test it on Spark: windowpane test --spark"
             raise ConfigError("NEEDS_SPARK", f"only Spark can compute the query: {error.message}", hint) from None
+
+
+def _with_times(row: Mapping[str, Any], schema: pa.Schema) -> dict[str, Any]:
+    """JSON has no times: texts in columns of times become such. Others are left, and become error rows."""
+    times = {field.name.lower() for field in schema if pa.types.is_temporal(field.type)}
+    found = dict(row)
+    for name, value in row.items():
+        if name.lower() in times and isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                found[name] = dt.datetime.fromisoformat(value)
+    return found
 
 
 def _columns(asked: Asked, stream: str) -> tuple[Column, ...]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,7 +28,7 @@ def why_row(asked: Asked, text: str, stream: str | None = None) -> Answer:
     row = _parsed(text)
     name = chosen_stream(asked, stream)
     reader = InputRows(asked, name)
-    rows = reader.of_dicts([_with_times(row, reader.schema)])
+    rows = reader.of_dicts([row])
     only = asked.plan.stages.input.time_sources
     source = next(iter(reader.evaluator.time_sources), only[0] if len(only) == 1 else None)
     lines: list[str] = []
@@ -57,17 +54,6 @@ def _parsed(text: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ConfigError("BAD_JSON", "--row is not a JSON object", "write it like '{\"k\": 7}'")
     return row
-
-
-def _with_times(row: Mapping[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    """JSON has no times: texts in columns of times become such. Others are left, and become error rows."""
-    times = {field.name.lower() for field in schema if pa.types.is_temporal(field.type)}
-    found = dict(row)
-    for name, value in row.items():
-        if name.lower() in times and isinstance(value, str):
-            with contextlib.suppress(ValueError):
-                found[name] = dt.datetime.fromisoformat(value)
-    return found
 
 
 def _fate(asked: Asked, row: pa.RecordBatch, source: str | None) -> tuple[list[str], dict[str, Any]]:

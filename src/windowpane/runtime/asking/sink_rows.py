@@ -32,6 +32,7 @@ class WrittenFile:
     data: bytes
     format: str
     options: Mapping[str, str]
+    is_repair: bool = False
 
     def rows(self) -> list[dict[str, Any]]:
         if self.format == "json":
@@ -69,13 +70,19 @@ def written_files(asked: Asked, sink: str, *, side: bool = False) -> Iterator[Wr
         if found is None or file.startswith(".") or found[2] not in runs or not _is_of(found[1], asked.name, side=side):
             continue
         data = folder.read(file) or b""
-        yield WrittenFile(file, found[2], int(found[3]), data, declared.format, declared.spark_options)
+        yield WrittenFile(
+            file, found[2], int(found[3]), data, declared.format, declared.spark_options, found[1].endswith(REPAIR)
+        )
+
+
+REPAIR = ".repair"
+"""What the names of repaired batches in sinks have behind the transform."""
 
 
 def _is_of(whose: str, transform: str, *, side: bool) -> bool:
     if whose.endswith(".side") != side:
         return False
-    return whose.removesuffix(".side").partition("~")[0] == transform
+    return whose.removesuffix(".side").removesuffix(REPAIR).partition("~")[0] == transform
 
 
 @dataclass(frozen=True)
@@ -128,9 +135,11 @@ def _is_window(asked: Asked, row: Mapping[str, Any], window: tuple[int, int] | N
     return instant_of(row.get(at["window_start"])) == window[0]
 
 
-def rows_by_batch(asked: Asked, sink: str, *, side: bool = False) -> Counter[tuple[str, int]]:
-    """How many rows each batch has in a sink of files, by run and batch."""
+def rows_by_batch(asked: Asked, sink: str, *, side: bool = False, repaired: bool = False) -> Counter[tuple[str, int]]:
+    """How many rows each batch has in a sink of files, by run and batch. `repaired`: those of repairs."""
     counts: Counter[tuple[str, int]] = Counter()
     for file in written_files(asked, sink, side=side):
+        if file.is_repair != repaired:
+            continue
         counts[file.run, file.batch_id] += file.count()
     return counts

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from windowpane.checkpoint.ledger import Entry
+from windowpane.checkpoint.repairs import RepairRecord
 from windowpane.checkpoint.transform import suffix_of
 from windowpane.config import METRICS_ONLY, REINJECT
 from windowpane.errors import WindowpaneError
@@ -17,13 +18,17 @@ from windowpane.runtime.asking.asked import Asked
 from windowpane.runtime.asking.side_files import read_delivered
 from windowpane.runtime.asking.sink_rows import rows_by_batch, written_files
 from windowpane.runtime.auditing.check import Check, skipped
+from windowpane.runtime.auditing.ledger_checks import repeated
 
 
 def sink_checks(asked: Asked) -> Iterator[Check]:
     """For each sink of results and of side rows."""
     declared = asked.config.transforms[asked.name]
+    repairs = asked.checkpoint.repairs.all()
     for name in declared.sinks:
         yield _results(asked, name)
+        if repairs:
+            yield _repaired(asked, name, repairs)
         yield _epochs(asked, name)
     routed: dict[str, list[str]] = {}
     for kind, route in declared.side_output.routes().items():
@@ -66,6 +71,25 @@ def _results(asked: Asked, sink: str) -> Check:
     if replaces:
         detail += "; later emissions replace earlier ones"
     return Check(title, detail, findings)
+
+
+def _repaired(asked: Asked, sink: str, repairs: Sequence[RepairRecord]) -> Check:
+    """Each repair has as many rows as it corrected, and no side record is in two repairs."""
+    title = f"repairs in {sink}"
+    twice = repeated([record for repair in repairs for record in repair.records])
+    findings = [f"side record {record} is in more than one repair" for record in twice]
+    begun = [repair.number for repair in repairs if repair.state == "begun"]
+    findings += [f"repair {number} was cut short: windowpane repair finishes it" for number in begun]
+    declared = asked.config.sinks.get(sink)
+    exact = not asked.plan.stages.result.steps
+    if declared is not None and sink_format(declared.format).takes_back == "files":
+        found = _by_batch(rows_by_batch(asked, sink, repaired=True))
+        for repair in repairs:
+            got = found.get(repair.number, 0)
+            if repair.number not in begun and (got > repair.results or (exact and got != repair.results)):
+                findings.append(f"repair {repair.number}: {repair.results:,} results, and the sink has {got:,}")
+    rows = sum(sum(repair.repaired.values()) for repair in repairs)
+    return Check(title, f"{len(repairs):,} repairs of {rows:,} rows", findings)
 
 
 def _updates(asked: Asked) -> bool:
