@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 from tests.runtime.planted import PIPELINE, at, entry, plant, put_rows, side_record
 from windowpane.cli.app import app
+from windowpane.runtime.asking.asked import asked_transforms
+from windowpane.runtime.asking.window import why_window
 
 STOPPED = [
     entry(0, "12:00:10", "11:59:50", {"bids/bids-0": "11:59:55", "bids/bids-1": "11:59:58"}),
@@ -60,6 +63,14 @@ def test_a_window_that_came_out(tmp_path: Path) -> None:
     found = ask(plant(tmp_path, GOES_ON), "--window", "12:00:30")
     assert (found["state"], found["batch_id"]) == ("closed", 2)
     assert "That batch gave 4 results" in text(found)
+
+
+def test_the_present_rate_tells_when_a_window_closes(tmp_path: Path) -> None:
+    (asked,) = asked_transforms(plant(tmp_path, GOES_ON), None)
+    found = why_window(replace(asked, running=True), "12:02")
+    assert found.facts["watermark_rate"] == 1.0
+    assert found.facts["eta_us"] == at("12:03:20")
+    assert "windowpane drain emits it now" in " ".join(found.lines)
 
 
 def test_a_stream_without_rows_is_named(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from windowpane.config import load_pipeline
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime import Pipeline
 from windowpane.runtime.asking.asked import asked_transforms
+from windowpane.runtime.auditing.recomputing import recompute_check
 from windowpane.runtime.repairing.repairing import Repair, RepairOptions
 
 pytestmark = pytest.mark.spark
@@ -106,6 +107,9 @@ def test_what_tune_predicts_and_what_repair_corrects(
     assert asked("audit", file)["passed"]
 
     (transform,) = asked_transforms(file, None)
+    recomputed = recompute_check(transform, 2, lambda _: None, spark=spark)
+    assert recomputed.status == "ok", recomputed
+    assert recomputed.detail.startswith("2 windows from 2023-11-14 22:1")
     late = transform.last.totals["late"] if transform.last else 0
     pipeline = Pipeline(transform.config, (transform.plan,))
 

@@ -255,4 +255,6 @@ def _kept(rows: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
 
 def _partitions(rows: pa.RecordBatch) -> pa.DictionaryArray:
     partitions = rows.column(c.SOURCE_PARTITION)
+    if partitions.null_count:
+        partitions = partitions.cast(pa.string()).fill_null(OTHERS)
     return partitions if pa.types.is_dictionary(partitions.type) else partitions.dictionary_encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,28 +14,33 @@ from windowpane.errors import WindowpaneError
 from windowpane.runtime.asking.asked import Asked, shown
 from windowpane.runtime.auditing.check import Check, skipped
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 TITLE = "recomputed windows"
 _EXPLAINED = ("late", "evicted", "not_closed", "waiting")
 
 
-def recompute_check(asked: Asked, count: int, tell: Callable[[str], None], *, seed: int = 0) -> Check:
+def recompute_check(
+    asked: Asked, count: int, tell: Callable[[str], None], *, spark: SparkSession | None = None, seed: int = 0
+) -> Check:
     """Compare windows, chosen at random, with a batch. Late and evicted rows explain differences."""
     bounds = _chosen(asked, count, seed)
     if not bounds:
         return skipped(TITLE, "no closed window that time alone defines lies within the kept ledger")
-    from windowpane.runtime.backfill_check import BackfillCheck  # noqa: PLC0415  # starts Spark
+    from windowpane.runtime.backfill_check import BackfillCheck  # noqa: PLC0415  # loads PySpark
     from windowpane.runtime.backfilling import Backfill  # noqa: PLC0415
     from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415
 
-    findings, explained, results = list[str](), 0, 0
     pipeline = Pipeline(asked.config, (asked.plan,))
-    for start_us, end_us in bounds:
-        tell(f"{asked.name}: window {shown(start_us)} to {shown(end_us)} again …")
-        job = Backfill(pipeline, TimeRange(start_us, start_us + 1), tell=tell)
-        try:
-            (checked,) = BackfillCheck(job).carry_out()
-        except WindowpaneError as failed:
-            return skipped(TITLE, f"{failed.message}")
+    jobs = [Backfill(pipeline, TimeRange(start_us, start_us + 1), tell=tell) for start_us, _ in bounds]
+    findings, explained, results = list[str](), 0, 0
+    try:
+        with jobs[0].session(spark) as session:
+            done = [BackfillCheck(job).carry_out(session)[0] for job in jobs]
+    except WindowpaneError as failed:
+        return skipped(TITLE, failed.message)
+    for checked in done:
         results += checked.results
         for each in checked.differences:
             if each.reason in _EXPLAINED:
