@@ -33,12 +33,12 @@ class BatchResult:
     emissions: Mapping[str, Sequence[pa.RecordBatch]] = field(default_factory=dict)
     """By the node that they leave."""
     side: Sequence[pa.RecordBatch] = ()
-    closed: Sequence[pa.RecordBatch] = ()
-    """Accumulators of windows that have closed, if they are kept."""
     watermark_us: int | None = None
     """Of the rows that entered."""
     accounts: Mapping[str, Accounting] = field(default_factory=dict)
     """By stage."""
+    closed: Sequence[pa.RecordBatch] = ()
+    """Accumulators of windows that have closed, if they are kept."""
 
     @property
     def accounting(self) -> Accounting:
@@ -91,4 +91,4 @@ def _result(given: Sequence[Given], watermark_us: int | None, accounts: Mapping[
             emissions.setdefault(source, []).append(frame.batch)
     side = [frame.batch for _, frame in given if isinstance(frame, SideRows) and frame.batch.num_rows]
     closed = [frame.batch for _, frame in given if isinstance(frame, ClosedStates)]
-    return BatchResult(emissions, side, closed, watermark_us, accounts)
+    return BatchResult(emissions, side, watermark_us, accounts, closed)
