@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from windowpane.core.accounting import Accounting
-from windowpane.core.frames import Clock, Emissions, Frame, Rows, SideRows, Watermark
+from windowpane.core.frames import Clock, ClosedStates, Emissions, Frame, Rows, SideRows, Watermark
 from windowpane.core.graph import Graph
 from windowpane.core.numbering import Numbers, Portion
 from windowpane.core.operators.watermark import EventtimeWatermark
@@ -203,7 +203,8 @@ class StagedJob:
         self.watermarks[tag] = watermark_us = reports.watermark_us(self.watermarks[tag])
         whole = concat(frame.batch for frame in frames if isinstance(frame, Emissions))
         side = [frame.batch for frame in frames if isinstance(frame, SideRows)]
-        return BatchResult({} if whole is None else {"": [whole]}, side, watermark_us, accounts)
+        closed = [frame.batch for frame in frames if isinstance(frame, ClosedStates)]
+        return BatchResult({} if whole is None else {"": [whole]}, side, watermark_us, accounts, closed)
 
 
 class StagedRunner(StagedJob):
@@ -230,11 +231,17 @@ class StagedRunner(StagedJob):
         return super().end(clock_us)[ALONE]
 
 
-def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
-    """A harness whose query runs in stages."""
+def staged(layout: Layout, sql: str, *, keep_closed_us: int | None = None, **arguments: Any) -> Harness:
+    """A harness whose query runs in stages. `keep_closed_us`: closed windows are kept."""
     harness = Harness(sql, **arguments)
     empty = harness._inputs.schema(harness._pushed([], harness._streams[0], "0"))
-    stages, _ = split_stages(harness.plan, empty, shards=layout.shards, feedback=layout.feedback, spread=layout.spread)
+    stages, _ = split_stages(
+        replace(harness.plan, keep_closed_us=keep_closed_us),
+        empty,
+        shards=layout.shards,
+        feedback=layout.feedback,
+        spread=layout.spread,
+    )
     if not harness._data_driven:
         stages = replace(stages, templates=tuple(map(_driven_by_hand, map(stages.graph, range(len(stages.templates))))))
     harness._runner = StagedRunner(stages, layout)  # type: ignore[assignment]  # has what the harness calls

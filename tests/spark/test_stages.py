@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from tests.cases.loader import CASES, CaseQuery, differences, load_cases, run_case
 from tests.search import scaled
 from tests.spark.staged import Layout, staged
+from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
+from windowpane.core.runner import BatchResult
 from windowpane.errors import InternalError
 from windowpane.spark.reports import Reports, open_windows
 from windowpane.spark.shard_report import ShardReport
@@ -43,6 +46,35 @@ def test_a_window_with_groups_in_several_shards_is_open_once() -> None:
     assert len(reports) == 3
     assert all(report.open_runs for report in reports)
     assert open_windows(reports) == 2, "[5, 15) and [10, 20): the watermark is at 11"
+
+
+@pytest.mark.parametrize("emit", ["", " EMIT ON UPDATE"])
+def test_closed_windows_leave_all_shards_with_their_accumulators(emit: str) -> None:
+    """Each window and group that is emitted for the last time, once."""
+    sql = f"SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 5), k{emit}"
+    streams = {"s": {"schema": "ts BIGINT, k BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
+    options = {"eventtime.enabled": True}
+    harness = staged(Layout(3), sql, keep_closed_us=1, streams=streams, options=options)
+    found, results = list[dict[str, Any]](), list[BatchResult]()
+    run_batch = harness._runner.run_batch
+
+    def keeping(*given: Any, **more: Any) -> BatchResult:
+        results.append(run_batch(*given, **more))
+        return results[-1]
+
+    harness._runner.run_batch = keeping  # type: ignore[method-assign]
+    for first in range(0, 40, 8):
+        harness.push([{"ts": 500 * number, "k": number % 4} for number in range(first, first + 8)])
+    for result in results:
+        found += [row for batch in result.closed for row in batch.to_pylist()]
+    final = [row for result in results for batches in result.emissions.values() for batch in batches
+             for row in batch.to_pylist() if row[c.FINAL]]  # fmt: skip
+    place = (c.WINDOW_KEY, "_k0", c.WINDOW_END, c.EPOCH)
+    assert sorted(tuple(row[name] for name in place) for row in found) == sorted(
+        (row[c.WINDOW_START], row["_k0"], row[c.WINDOW_END], row[c.EPOCH]) for row in final
+    )
+    assert len(found) == 12
+    assert {row["_a0.0"] for row in found} == {2, 3}
 
 
 SHARING = {
