@@ -10,6 +10,7 @@ from typing import Any
 from windowpane.checkpoint.control import Request, ask
 from windowpane.checkpoint.status import StatusFile
 from windowpane.checkpoint.store import Store
+from windowpane.checkpoint.transform import transform_checkpoint
 from windowpane.cli.figures import MEANINGS, instant, lag, proof, waiting_results
 from windowpane.config import find_pipeline
 from windowpane.errors import StateError
@@ -34,7 +35,7 @@ def show_status(path: Path | None, place: str | None = None, *, as_json: bool) -
         return json.dumps(document, indent=2)
     try:
         head = _headline(document, running=document["running"])
-        blocks = [_transform(name, each) for name, each in document["transforms"].items()]
+        blocks = [_transform(name, each, store) for name, each in document["transforms"].items()]
     except (LookupError, TypeError, ValueError, AttributeError) as broken:
         raise status.damaged(repr(broken)) from broken
     return "\n".join([head, f"checkpoint {address}", *(blocks or ["no micro-batch has finished yet"])])
@@ -75,7 +76,7 @@ def _headline(document: dict[str, Any], *, running: bool) -> str:
     return f"not running, {document['state']} at {instant(document['updated_us'])[:19]}{error}"
 
 
-def _transform(name: str, each: dict[str, Any]) -> str:
+def _transform(name: str, each: dict[str, Any], store: Store) -> str:
     totals = each["totals"]
     watermark = "none yet"
     if each["watermark_us"] is not None:
@@ -92,6 +93,9 @@ def _transform(name: str, each: dict[str, Any]) -> str:
     }
     rows |= {name: proof(stage["totals"]) for name, stage in each.get("stages", {}).items()}
     rows |= _more(each)
+    repaired = transform_checkpoint(store, name).repairs.repaired()
+    if repaired:
+        rows["repaired"] = ", ".join(f"{count:,} {kind}" for kind, count in repaired.items()) + " rows, by repairs"
     return "\n".join(["", name, *(f"  {label:<13} {text}" for label, text in rows.items())])
 
 
