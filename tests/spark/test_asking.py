@@ -83,7 +83,9 @@ def run(spark: SparkSession, folder: Path, lag: str) -> Path:
         part.write_text("\n".join(lines[batch * 200 : batch * 200 + 200]) + "\n")
         os.utime(part, (1_700_000_000 + batch,) * 2)
     config = load_pipeline(file)
-    Pipeline(config, plan_pipeline(config)).start(spark).wait()
+    running = Pipeline(config, plan_pipeline(config)).start(spark)
+    running.wait()
+    running.stop()
     return file
 
 
