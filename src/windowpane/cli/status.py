@@ -76,7 +76,7 @@ def _headline(document: dict[str, Any], *, running: bool) -> str:
     return f"not running, {document['state']} at {instant(document['updated_us'])[:19]}{error}"
 
 
-def _transform(name: str, each: dict[str, Any], store: Store) -> str:
+def _transform(name: str, each: dict[str, Any], store: Store | None = None) -> str:
     totals = each["totals"]
     watermark = "none yet"
     if each["watermark_us"] is not None:
@@ -93,7 +93,7 @@ def _transform(name: str, each: dict[str, Any], store: Store) -> str:
     }
     rows |= {name: proof(stage["totals"]) for name, stage in each.get("stages", {}).items()}
     rows |= _more(each)
-    repaired = transform_checkpoint(store, name).repairs.repaired()
+    repaired = transform_checkpoint(store, name).repairs.repaired() if store is not None else None
     if repaired:
         rows["repaired"] = ", ".join(f"{count:,} {kind}" for kind, count in repaired.items()) + " rows, by repairs"
     return "\n".join(["", name, *(f"  {label:<13} {text}" for label, text in rows.items())])
