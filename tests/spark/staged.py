@@ -231,8 +231,13 @@ class StagedRunner(StagedJob):
         return super().end(clock_us)[ALONE]
 
 
-def staged(layout: Layout, sql: str, *, keep_closed_us: int | None = None, **arguments: Any) -> Harness:
-    """A harness whose query runs in stages. `keep_closed_us`: closed windows are kept."""
+def staged(layout: Layout, sql: str, **arguments: Any) -> Harness:
+    """A harness whose query runs in stages."""
+    return keeping_closed(layout, sql, None, **arguments)
+
+
+def keeping_closed(layout: Layout, sql: str, keep_closed_us: int | None, **arguments: Any) -> Harness:
+    """The same, with closed windows that are kept."""
     harness = Harness(sql, **arguments)
     empty = harness._inputs.schema(harness._pushed([], harness._streams[0], "0"))
     stages, _ = split_stages(

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cases.loader import CASES, CaseQuery, differences, load_cases, run_case
 from tests.search import scaled
-from tests.spark.staged import Layout, staged
+from tests.spark.staged import Layout, keeping_closed, staged
 from windowpane.core import columns as c
 from windowpane.core.accounting import Accounting
 from windowpane.core.runner import BatchResult
@@ -54,7 +54,7 @@ def test_closed_windows_leave_all_shards_with_their_accumulators(emit: str) -> N
     sql = f"SELECT k, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 5), k{emit}"
     streams = {"s": {"schema": "ts BIGINT, k BIGINT", "eventtime": {"column": "ts", "type": "unixtimestamp_ms"}}}
     options = {"eventtime.enabled": True}
-    harness = staged(Layout(3), sql, keep_closed_us=1, streams=streams, options=options)
+    harness = keeping_closed(Layout(3), sql, 1, streams=streams, options=options)
     found, results = list[dict[str, Any]](), list[BatchResult]()
     run_batch = harness._runner.run_batch
 
