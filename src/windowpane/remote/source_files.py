@@ -102,7 +102,7 @@ def _found(path: Path) -> SourceFile:
 
 
 def _objects(address: str, access: Access) -> Iterator[tuple[str, SourceFile]]:
-    """Objects below an address; patterns are matched against the whole key."""
+    """Objects of an address, or below it, with the folder that their place is judged from."""
     key, bucket = key_of(address), "/".join(address.split("/")[:3])
     patterns = expanded(key)
     base = (
@@ -116,10 +116,19 @@ def _objects(address: str, access: Access) -> Iterator[tuple[str, SourceFile]]:
         raise ConfigError("STORE_UNREACHABLE", f"`{address}` cannot be listed: {gist(failed)}") from failed
     for each in listed:
         at = str(each["path"])
-        if has_pattern(key) and not any(fnmatchcase(at, pattern) for pattern in patterns):
-            continue
-        root = at.rpartition("/")[0] if has_pattern(key) or at == key else key
-        modified_us = round(each["last_modified"].timestamp() * 1_000_000)
-        yield f"{bucket}/{root}", SourceFile(f"{bucket}/{at}", modified_us, int(each["size"]))
+        root = _root(at, patterns)
+        if root is not None:
+            modified_us = round(each["last_modified"].timestamp() * 1_000_000)
+            yield f"{bucket}/{root}", SourceFile(f"{bucket}/{at}", modified_us, int(each["size"]))
     if not listed:
         raise ConfigError("PATH_NOT_FOUND", f"there is no object `{address}`, and none below it")
+
+
+def _root(key: str, patterns: list[str]) -> str | None:
+    """The folder that the place of an object is judged from: the one that a pattern names, or that of an object."""
+    parts = key.split("/")
+    for pattern in patterns:
+        named = pattern.split("/") if pattern else []
+        if len(named) <= len(parts) and all(map(fnmatchcase, parts, named)):
+            return "/".join(parts[: min(len(named), len(parts) - 1)])
+    return None
