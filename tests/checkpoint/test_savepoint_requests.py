@@ -50,7 +50,7 @@ class Run:
         self.lock = RunLock(store)
         self.store, self.gate, self.busy = self.lock.acquire(), BatchGate(), threading.Event()
         self.jobs = [SimpleNamespace(checkpoint=SimpleNamespace(job_address=self.store.address("hot")), gate=self.gate)]
-        self.board = SimpleNamespace(refresh=lambda: None)
+        self.board = SimpleNamespace(refresh=lambda: None, recent=None)
         self.stopping, self.done = threading.Event(), threading.Event()
         self.batches = 0
         for target in (self._run, self._supervise):

@@ -29,7 +29,7 @@ export function graphView(root, _transform, _rest, model) {
   return {
     update(now, forced = false) {
       for (const node of nodes.values()) node.update(now);
-      for (const edge of edges) setText(edge.label, edge.rate ? rate(edge.rate(now)) : "");
+      for (const edge of edges) setText(edge.label, edge.rate ? `${rate(edge.rate(now))}${edge.more ?? ""}` : "");
       const current = `${grid.clientWidth} ${grid.clientHeight}`;
       if (forced || current !== size) place(grid, drawing, edges, nodes);
       size = current;
@@ -45,11 +45,12 @@ function structure(model) {
     const plan = model.plan(name) ?? {};
     const status = model.transform(name) ?? {};
     transforms.set(`transform ${name}`, transformNode(name));
-    for (const stream of plan.streams ?? []) {
+    const several = (plan.streams ?? []).length > 1; // the rate is known of all streams together
+    for (const [at, stream] of (plan.streams ?? []).entries()) {
       if (!streams.has(`stream ${stream}`)) streams.set(`stream ${stream}`, streamNode(stream, name));
       edges.push({
         from: `stream ${stream}`, to: `transform ${name}`, kind: "main", figure: `rate ${stream} ${name}`,
-        rate: (now) => now.transform(name)?.rows_per_second ?? 0,
+        rate: at ? null : (now) => now.transform(name)?.rows_per_second ?? 0, more: several ? " in all" : "",
       });
     }
     for (const read of plan.reads ?? []) {
