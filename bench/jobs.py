@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -129,9 +129,11 @@ def _compare(name: str, who: str, found: Counter[Any], wanted: Counter[Any]) -> 
         sys.exit(f"{name}: results differ ({found.total()} rows, {who} {wanted.total()})")
 
 
-def measure(spark: SparkSession, scratch: Path, files: int, rounds: int, rows: int) -> dict[str, Cost]:
-    """The cost of a micro-batch of each transform alone, of all in one job, and of ten jobs."""
-    cases = {name: {name: sql} for name, sql in QUERIES.items()} | {"one job": QUERIES}
+def measure(
+    spark: SparkSession, scratch: Path, alone: Sequence[str], *, files: int, rounds: int, rows: int
+) -> dict[str, Cost]:
+    """The cost of a micro-batch of transforms alone, of all in one job, and of ten jobs."""
+    cases = {name: {name: QUERIES[name]} for name in alone} | {"one job": QUERIES}
     costs: dict[str, list[Cost]] = {name: [] for name in [*cases, "ten jobs"]}
     for which in ("part", "data"):
         warm = {name: Discard(name) for name in QUERIES}
@@ -158,11 +160,13 @@ def _median(costs: list[Cost], which: int) -> float:
 
 
 def report(found: dict[str, Cost], title: str) -> Table:
-    dearest = max(QUERIES, key=lambda name: found[name][1])
+    alone = [name for name in QUERIES if name in found]
+    dearest = max(alone, key=lambda name: found[name][1])
     table = Table("run", "seconds", "ratio", "processor time", "ratio", "goal", title=title, title_justify="left")
-    summed = tuple(sum(found[name][which] for name in QUERIES) for which in (0, 1))
     rows = {f"{dearest} alone": found[dearest], "one job": found["one job"], "ten jobs": found["ten jobs"]}
-    rows["ten, one after the other"] = (summed[0], summed[1])
+    if len(alone) == len(QUERIES):
+        summed = tuple(sum(found[name][which] for name in QUERIES) for which in (0, 1))
+        rows["ten, one after the other"] = (summed[0], summed[1])
     for name, cost in rows.items():
         ratios = [spent / base for spent, base in zip(cost, found[dearest], strict=True)]
         goal = f"{GOAL}x {'met' if max(ratios) <= GOAL else 'missed'}" if name == "one job" else ""
@@ -170,9 +174,11 @@ def report(found: dict[str, Cost], title: str) -> Table:
     return table
 
 
-def measure_spark(spark: SparkSession, scratch: Path, files: int, rows: int) -> dict[str, Cost]:
-    """Seconds for a million further rows: of each query alone, and of ten side by side."""
-    cases = {name: {name: shape} for name, shape in SHAPES.items()} | {"ten queries": SHAPES}
+def measure_spark(
+    spark: SparkSession, scratch: Path, alone: Sequence[str], *, files: int, rows: int
+) -> dict[str, Cost]:
+    """Seconds for a million further rows: of queries alone, and of ten side by side."""
+    cases = {name: {name: SHAPES[name]} for name in alone} | {"ten queries": SHAPES}
     found: dict[str, Cost] = {}
     spark_seconds(spark, SHAPES, scratch / "part", files, scratch / "spark-warm-up")
     for name, shapes in cases.items():
@@ -186,9 +192,9 @@ def measure_spark(spark: SparkSession, scratch: Path, files: int, rows: int) -> 
     return found
 
 
-def measure_flink(python: str, scratch: Path, rows: int) -> dict[str, float]:
-    """Seconds for a million further rows: of each query alone, and of the statement set."""
-    cases = {name: [name] for name in SHAPES} | {"statement set": list(SHAPES)}
+def measure_flink(python: str, scratch: Path, alone: Sequence[str], rows: int) -> dict[str, float]:
+    """Seconds for a million further rows: of queries alone, and of the statement set."""
+    cases = {name: [name] for name in alone} | {"statement set": list(SHAPES)}
     runs = {"warm-up": (list(SHAPES), SHAPES, scratch / "part")}
     runs |= {f"{which} {name}": (chosen, SHAPES, scratch / which) for name, chosen in cases.items()
              for which in ("part", "data")}  # fmt: skip
@@ -201,7 +207,7 @@ def report_engines(spark: Mapping[str, Cost], flink: Mapping[str, float]) -> Tab
         "run", "s per M rows", "ratio", "processor time", "ratio", title="other engines", title_justify="left"
     )
     if spark:
-        dearest = max(SHAPES, key=lambda name: spark[name][1])
+        dearest = max((name for name in SHAPES if name in spark), key=lambda name: spark[name][1])
         for name in (dearest, "ten queries"):
             ratios = [spent / base for spent, base in zip(spark[name], spark[dearest], strict=True)]
             clock, processor = spark[name]
@@ -209,7 +215,7 @@ def report_engines(spark: Mapping[str, Cost], flink: Mapping[str, float]) -> Tab
                 f"Spark, {name}", f"{clock:.3f}", f"{ratios[0]:.2f}x", f"{processor:.3f}", f"{ratios[1]:.2f}x"
             )
     if flink:
-        slowest = max(SHAPES, key=lambda name: flink[name])
+        slowest = max((name for name in SHAPES if name in flink), key=lambda name: flink[name])
         for name in (slowest, "statement set"):
             table.add_row(f"Flink, {name}", f"{flink[name]:.3f}", f"{flink[name] / flink[slowest]:.2f}x", "", "")
     return table
@@ -228,10 +234,11 @@ def main() -> None:
         write_data(scratch / "data", given.rows, KEYS, PER_SECOND)
         write_data(scratch / "part", given.rows // PART, KEYS, PER_SECOND)
         files = max(1, round(given.batch * 1e6 / FILE_ROWS))
-        found = measure(spark, scratch, files, given.rounds, given.rows) if "windowpane" in engines else {}
-        native = measure_spark(spark, scratch, files, given.rows) if "spark" in engines else {}
+        alone, counts = given.alone.split(","), {"files": files, "rows": given.rows}
+        found = measure(spark, scratch, alone, rounds=given.rounds, **counts) if "windowpane" in engines else {}
+        native = measure_spark(spark, scratch, alone, **counts) if "spark" in engines else {}
         spark.stop()
-        others = measure_flink(flink, scratch, given.rows) if flink else {}
+        others = measure_flink(flink, scratch, alone, given.rows) if flink else {}
     if found:
         Console(width=120).print(report(found, f"micro-batches of {files * FILE_ROWS / 1e6:.1f} M rows"))
     if native or others:
@@ -252,6 +259,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=float, default=1.0, help="millions of rows a micro-batch")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--engines", default="windowpane", help="windowpane, spark, flink, separated by commas")
+    parser.add_argument("--alone", default=",".join(SHAPES), help="transforms that are also measured alone")
     parser.add_argument("--unchecked", action="store_true", help="do not compare results before")
     parser.add_argument("--json", help="also write the figures to this file")
     return parser.parse_args()

@@ -60,6 +60,10 @@ CASES = {
 }  # fmt: skip
 
 
+DECODED = ("another WHERE", "sessions")
+"""Spark decodes the rows of these."""
+
+
 def batches(seed: int = 3) -> list[list[dict[str, Any]]]:
     rng = random.Random(seed)
     rows = [
@@ -280,7 +284,8 @@ def test_every_class_of_change(spark: SparkSession, tmp_path: Path, names: list[
     given = batches()
     jobs = {}
     for number, name in enumerate(names):
-        jobs[name] = HandOverJob(tmp_path / f"{number}", CASES[name].old).feed_all(given[:3])
+        kind = Job if name in DECODED else HandOverJob
+        jobs[name] = kind(tmp_path / f"{number}", CASES[name].old).feed_all(given[:3])
     for each in [job.start(spark) for job in jobs.values()]:
         finish(each, drain=False)
     for name, job in jobs.items():
