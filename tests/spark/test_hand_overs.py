@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,10 +57,6 @@ CASES = {
     "rows counted": Case(changed(BASE, BASE.sql, COUNTS.format(3)), changed(BASE, BASE.sql, COUNTS.format(4))),
     "dedupe": Case(BASE, changed(BASE, "", "", dedupe={"key": ["ts", "k"], "within": "10s"})),
 }  # fmt: skip
-
-
-DECODED = ("another WHERE", "sessions")
-"""Spark decodes the rows of these."""
 
 
 def batches(seed: int = 3) -> list[list[dict[str, Any]]]:
@@ -231,25 +226,6 @@ def test_streams_that_are_read_in_another_order(spark: SparkSession, tmp_path: P
     )
 
 
-def test_windows_of_processing_time(spark: SparkSession, tmp_path: Path) -> None:
-    """Each row is in one window, of one of both queries."""
-    sql = "SELECT unix_micros(window_end) - unix_micros(window_start) AS us, count(*) AS n FROM s GROUP BY {}"
-    given = batches()
-    job = HandOverJob(tmp_path, Query(sql.format("tumblingwindow('ss', 1)"), {"s": SCHEMA}, timed=False))
-    job.feed_all(given[:2]).run(spark)
-    job.query = replace(job.query, sql=sql.format("tumblingwindow('ms', 500)"))
-    job.feed_all(given[2:5])
-    finish(job.pipeline().start(spark, evolve=True), drain=False)
-    time.sleep(1.5)  # so that the cut has passed
-    job.feed_all(given[5:])
-    finish(job.start(spark), drain=True)
-    counts: Counter[int] = Counter()
-    for row in job.outcome().all_rows:
-        counts[row["us"]] += row["n"]
-    assert counts.total() == 96
-    assert set(counts) == {1_000_000, 500_000}
-
-
 def test_a_query_that_is_changed_again_before_it_has_run(spark: SparkSession, tmp_path: Path) -> None:
     """The first plan goes on until its last window is closed, although the second one never ran beside it."""
     given, feeder, sink = batches(), HandOverJob(tmp_path, BASE), {"a": MemorySink("a")}
@@ -284,8 +260,7 @@ def test_every_class_of_change(spark: SparkSession, tmp_path: Path, names: list[
     given = batches()
     jobs = {}
     for number, name in enumerate(names):
-        kind = Job if name in DECODED else HandOverJob
-        jobs[name] = kind(tmp_path / f"{number}", CASES[name].old).feed_all(given[:3])
+        jobs[name] = HandOverJob(tmp_path / f"{number}", CASES[name].old).feed_all(given[:3])
     for each in [job.start(spark) for job in jobs.values()]:
         finish(each, drain=False)
     for name, job in jobs.items():

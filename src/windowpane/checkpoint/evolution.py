@@ -19,7 +19,7 @@ from windowpane.time import format_instant
 NO_CUT = "no instant begins a window in both queries"
 _EARLIER = "an earlier version made this checkpoint and did not keep enough of its plan"
 _DECODED = (
-    "this needs a hand-over, and Spark decodes the rows of one of the queries, and workers those of the other: "
+    "this needs a hand-over, for which workers have to decode the rows, and Spark decodes those of one of the queries: "
     "windowpane explain says why"
 )
 _AGAIN = "run the query it was made with, set another `checkpoint` folder, or begin anew: windowpane reset"
@@ -35,7 +35,7 @@ def change_to(record: PlanRecord, plan: Plan) -> Change:
         found = settings_only(record.shape, shape_of(plan), found)
     if found.kind == "hand_over" and record.definition is None:
         return Change("refused", found.what, _EARLIER)
-    if found.kind == "hand_over" and record.scanned != (plan.scan is not None):
+    if found.kind == "hand_over" and not (record.scanned and plan.scan is not None):
         return Change("refused", found.what, _DECODED)
     return Change("taken_over", ("the text",)) if found.kind == "unchanged" and not same else found
 

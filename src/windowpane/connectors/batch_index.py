@@ -37,8 +37,6 @@ class BatchIndex:
     base: Path
     queue: str
     """What the addresses of windowpane's own files begin with: rows that are read again."""
-    times: int = 1
-    """How often the plan reads each file: once for each version of a query whose rows Spark decodes."""
 
     def check(self, batch_id: int, noted: Mapping[str, str]) -> Findings:
         """Called in foreachBatch. `noted`: findings of an earlier attempt; a file that was gone then stays out."""
@@ -47,10 +45,10 @@ class BatchIndex:
             return Findings()
         indexed = Counter(path for path in self.input_files() if not self._is_queued(path))
         gone = tuple(path for path in named if path not in indexed or noted.get(path) == GONE)
-        wanted = Counter(dict.fromkeys(set(named) - set(gone), self.times))
+        wanted = Counter(set(named) - set(gone))
         if indexed == wanted:
             return Findings(gone)
-        doubled = {self._stream_name(path) for path, times in indexed.items() if times > self.times} - {None}
+        doubled = {self._stream_name(path) for path, times in indexed.items() if times > 1} - {None}
         without = tuple(sorted(path for path in indexed if path not in wanted))
         return Findings(gone, Reading(frozenset(name for name in doubled if name is not None), without))
 

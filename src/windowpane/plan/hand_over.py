@@ -32,8 +32,8 @@ def why_not_handed_over(plan: Plan) -> str:
     """Why a plan cannot hand over its windows, or have those of another from a cut on; empty if it can."""
     if any(isinstance(stage, (SideStage, LeafStage, JoinStage)) for stage in plan.stages.stages):
         return "it joins streams, or reads them in several queries"
-    if plan.timing.mode == "processing_time" and plan.stages.of(ChainStage):
-        return "it uses processing time, and has a window over the results of another"
+    if plan.timing.mode == "processing_time":
+        return "it uses processing time"
     return "it reads reinjected rows" if plan.reinjects else _why_not_chained(plan.stages)
 
 

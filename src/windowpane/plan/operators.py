@@ -319,7 +319,7 @@ class _Building:
 
     def intake(self, stage: TimeStage) -> list[Operator]:
         if stage.mode == "processing_time":
-            return [ProcessTimeIntake(stage.keys, cut=stage.cut)]
+            return [ProcessTimeIntake(stage.keys)]
         judged = [LateGate(stage.keys)] if stage.ordered or stage.late_rule == "row" else []
         return [Intake(stage.keys, max_future_skew_us=stage.max_future_skew_us, cut=stage.cut), *judged]
 

@@ -223,11 +223,7 @@ class JobStart:
 
     def _index(self, calls: DriverCalls) -> BatchIndex:
         config, checkpoint = self.config, self.checkpoint
-        decoded = sum(claimed.plan.scan is None for claimed in self.claims)
-        return BatchIndex(
-            calls.input_files, checkpoint.log, config.streams, config.base_dir, checkpoint.queue.path(),
-            times=max(1, decoded),
-        )  # fmt: skip
+        return BatchIndex(calls.input_files, checkpoint.log, config.streams, config.base_dir, checkpoint.queue.path())
 
     def _find_unreadable(self, batch_id: int) -> dict[str, str]:
         files = self.checkpoint.log.batch_files(batch_id)

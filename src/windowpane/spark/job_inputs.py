@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -115,45 +114,30 @@ def job_inputs(
     scanned: dict[tuple[str, str], dict[str, StreamScan]] = {}
     found: list[JobInput] = []
     opened: dict[str, Sources] = {}
-    decoded: dict[tuple[str, int], DataFrame] = {}
     for member in members:
         scan, sources = member.plan.scan, member.sources
         if scan is not None and scan.holds_in(facts) and sources.scanned is not None and feedback:
             opened[member.tag] = sources
             for each in scan.streams:
                 scanned.setdefault((each.stream, each.partitions_of), {})[member.tag] = each
-        elif member.is_late and (scan is not None or member.follows is None):
+        elif member.is_late:
             raise PlanError(
                 "SCAN_NEEDED", f"Spark would decode the rows of transform `{member.plan.transform}`, and so read the "
                 "streams of the job once more", "set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to "
                 "true, as when the plan was made",
             )  # fmt: skip
         else:
-            found.append(_decoded_by_spark(spark, member, decoded, feedback=feedback))
+            found.append(_decoded_by_spark(spark, member, feedback=feedback))
     plans = {member.tag: member.plan for member in members if member.steady}
     known = {name: number for number, name in enumerate(order)}
     ordered = sorted(scanned, key=lambda each: known.get(each[1], len(known)))
     return [_scanned(opened, scanned[each], plans, access) for each in ordered] + found
 
 
-def _decoded_by_spark(
-    spark: SparkSession, member: JobMember, opened: dict[tuple[str, int], DataFrame], *, feedback: bool
-) -> JobInput:
-    """`opened`: the streams of versions of the query, by name and by how often it is read before.
-
-    Spark takes a stream that several branches of a query read for one source if it was opened once.
-    """
-    plan, sources, times = member.plan, member.sources, Counter[str]()
-
-    def stream(name: str) -> DataFrame:
-        key = (name, times[name])
-        times[name] += 1
-        if key not in opened:
-            opened[key] = sources.stream(name)
-        return opened[key]
-
+def _decoded_by_spark(spark: SparkSession, member: JobMember, *, feedback: bool) -> JobInput:
+    plan, sources = member.plan, member.sources
     rows = InputFrame(
-        spark, plan.stages.input, plan.types, stream=stream, table=sources.table, clock=not feedback
+        spark, plan.stages.input, plan.types, stream=sources.stream, table=sources.table, clock=not feedback
     ).build()
     return JobInput(rows, {member.tag: to_arrow_schema(rows.schema, timezone="UTC")})
 

@@ -205,11 +205,11 @@ class Shard:
 
         The first watermark of each is that of the source. Those of windows over results follow from it.
         """
-        own, found = (
-            next((each for each in graph.operators if isinstance(each, EventtimeWatermark)), None)
-            for graph in (self._graph, other)
-        )
-        if self._step == 1 and own is not None and found is not None:  # else the clock is the watermark
+        if self._step == 1:
+            own, found = (
+                next(each for each in graph.operators if isinstance(each, EventtimeWatermark))
+                for graph in (self._graph, other)
+            )
             own.follow(found)
 
     def take(self, payloads: Iterable[Blob]) -> None:

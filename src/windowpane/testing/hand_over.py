@@ -53,9 +53,8 @@ class HandOver:
         after.follow(before)
         return cls(before, after, cut_us)
 
-    def push(self, rows: RowsLike, shard: int | str = 0, *, at: int | None = None) -> Versions:
-        """As of `Harness`."""
-        return self._both(lambda each: each.push(rows, shard=shard, at=at))
+    def push(self, rows: RowsLike, shard: int | str = 0) -> Versions:
+        return self._both(lambda each: each.push(rows, shard=shard))
 
     def end(self) -> Versions:
         return self._both(lambda each: each.end())

@@ -160,8 +160,7 @@ class Harness:
     def follow(self, other: Harness) -> None:
         """Take over how far time has come in another query over the same streams, before the first row."""
         found, own = other._time(), self._time()
-        if own is not None and found is not None:  # else the clock is the watermark
-            own.follow(found)
+        own.follow(found)
         self._clock_us, self._arrivals = other._clock_us, other._arrivals
 
     @property
@@ -169,8 +168,8 @@ class Harness:
         """Whether the query has ended gracefully."""
         return self._finished
 
-    def _time(self) -> EventtimeWatermark | None:
-        return next((each for each in self._runner.graph.operators if isinstance(each, EventtimeWatermark)), None)
+    def _time(self) -> EventtimeWatermark:
+        return next(each for each in self._runner.graph.operators if isinstance(each, EventtimeWatermark))
 
     def push(
         self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None
