@@ -10,13 +10,14 @@ import argparse
 import time
 
 from core_closing import close_latency, recompute, state_sizes
+from core_joins import joins
 from core_rates import aligned_rates, session_rate, sliding_rates
 from core_rollup import rollup
 from figures import Stopwatch, as_json, show
 
 MEASUREMENTS = {
     measure.__name__: measure
-    for measure in (recompute, close_latency, state_sizes, aligned_rates, session_rate, sliding_rates, rollup)
+    for measure in (recompute, close_latency, state_sizes, aligned_rates, session_rate, sliding_rates, rollup, joins)
 }
 
 

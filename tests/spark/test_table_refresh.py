@@ -63,9 +63,13 @@ def test_a_running_query_reads_the_table_again(tmp_path: Path, spark: SparkSessi
     assert [entry.tables for entry in used if entry and entry.results] == [{"names": 1}, {"names": 2}]
     assert len(checkpoint.tables.of("names")) == 2
     # Spark has committed batches 0 and 1; a replay of batch 1 would read version 2, as it has.
-    opened = StaticTables(spark, config, checkpoint)
+    opened = StaticTables(spark, config, checkpoint, clock=lambda: 0.0)
     write(tmp_path / "names" / "a.json", {"k": 1, "name": "eins"})
-    assert [row["name"] for row in opened.open("names").collect()] == ["uno"]
+    assert [row["name"] for row in opened.open("names").collect()] == ["uno"], "it is not due"
+    # A start long after that reads the table again, because batch 2 has not begun.
+    opened = StaticTables(spark, config, checkpoint, clock=lambda: time.time() + 5)
+    assert [row["name"] for row in opened.open("names").collect()] == ["eins"]
+    assert checkpoint.tables.of("names")[-1].from_batch == checkpoint.log.last_committed() + 1
     for batch_id in (7, 8, 9):
         opened._opened["names"] = 0
         assert opened.refresh(batch_id)

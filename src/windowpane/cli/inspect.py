@@ -114,12 +114,13 @@ def _state_table(held: list[dict[str, Any]]) -> Table:
     table = Table(title="state", title_justify="left", show_footer=len(summed) > 0)
     for label in ("kept", "from", "to"):
         table.add_column(label)
-    table.add_column("groups", justify="right", footer=f"{sum(total[0] for total in summed.values()):,}")
+    table.add_column("count", justify="right", footer=f"{sum(total[0] for total in summed.values()):,}")
     table.add_column("bytes", justify="right", footer=f"{sum(total[1] for total in summed.values()):,}")
     table.add_column("shards", justify="right")
-    for (_, what, start, end), (count, size, shards) in list(summed.items())[:SHOWN_WINDOWS]:
+    for (operator, what, start, end), (count, size, shards) in list(summed.items())[:SHOWN_WINDOWS]:
         bounds = ("" if us is None else instant(us) for us in (start, end))
-        table.add_row(what, *bounds, f"{count:,}", f"{size:,}", str(shards))
+        window = operator.partition(" of ")[2]
+        table.add_row(f"{what} of {window}" if window else what, *bounds, f"{count:,}", f"{size:,}", str(shards))
     if len(summed) > SHOWN_WINDOWS:
         table.caption = f"the first {SHOWN_WINDOWS}; --json has all"
     return table

@@ -35,28 +35,34 @@ class StaticTables:
         """A table as the next batch reads it."""
         if self.config.tables[name].refresh_us is None:
             return open_table(self.spark, self.config.tables[name], self.config.base_dir)
-        batch_id = self.checkpoint.log.last_committed() + 1
-        versions = self.checkpoint.tables
+        log, versions = self.checkpoint.log, self.checkpoint.tables
+        batch_id = log.last_committed() + 1
         found = versions.at(name, batch_id) or self._take(name, batch_id)
+        # A batch that may have run before keeps its version.
+        if log.last_planned() < batch_id and self._is_due(name, found.taken_us):
+            self._opened[name] = self._now_us()
+            found = self._taken_again(name, batch_id) or found
         self._opened.setdefault(name, found.taken_us)
         schema = StructType.fromJson(json.loads(found.schema))
         return self.spark.read.schema(schema).parquet(versions.path(name, found.version, found.fence))
 
     def refresh(self, batch_id: int) -> bool:
         """Take new versions of tables that are due, for this batch and those after it. Whether there are any."""
-        now_us, changed = self._now_us(), False
-        for name, tried_us in self._opened.items():
-            if now_us - tried_us < (self.config.tables[name].refresh_us or 0):
-                continue
-            self._opened[name] = now_us
-            try:
-                self._take(name, batch_id)
-            except PySparkException as failed:
-                reason = str(failed).partition("\n")[0]
-                _log.warning("table %s cannot be read again, and is used as it was: %s", name, reason)
-                continue
-            changed = True
-        return changed
+        due = [name for name, tried_us in self._opened.items() if self._is_due(name, tried_us)]
+        self._opened.update(dict.fromkeys(due, self._now_us()))
+        return any([self._taken_again(name, batch_id) is not None for name in due])
+
+    def _is_due(self, name: str, tried_us: int) -> bool:
+        return self._now_us() - tried_us >= (self.config.tables[name].refresh_us or 0)
+
+    def _taken_again(self, name: str, batch_id: int) -> TableVersion | None:
+        """A new version of a table; None if it cannot be read, so that it is used as it was."""
+        try:
+            return self._take(name, batch_id)
+        except PySparkException as failed:
+            reason = str(failed).partition("\n")[0]
+            _log.warning("table %s cannot be read again, and is used as it was: %s", name, reason)
+            return None
 
     def used(self, batch_id: int) -> dict[str, int]:
         """The version of each table that a batch reads."""
