@@ -50,7 +50,8 @@ class StaticTables:
         """Take new versions of tables that are due, for this batch and those after it. Whether there are any."""
         due = [name for name, tried_us in self._opened.items() if self._is_due(name, tried_us)]
         self._opened.update(dict.fromkeys(due, self._now_us()))
-        return any([self._taken_again(name, batch_id) is not None for name in due])
+        taken = [self._taken_again(name, batch_id) for name in due]
+        return any(taken)
 
     def _is_due(self, name: str, tried_us: int) -> bool:
         return self._now_us() - tried_us >= (self.config.tables[name].refresh_us or 0)
