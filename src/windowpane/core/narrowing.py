@@ -36,8 +36,17 @@ def widen(batch: pa.RecordBatch) -> pa.RecordBatch:
     fields, columns = [], []
     for field, column, low in zip(batch.schema, batch.columns, lows, strict=True):
         fields.append(field if low is None else pa.field(field.name, pa.int64(), field.nullable))
-        columns.append(column if low is None else pc.add(column.cast(pa.int64()), int(low)))
+        columns.append(column if low is None else _widened(column, int(low)))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
+
+
+def _widened(column: pa.Array, low: int) -> pa.Array:
+    if column.null_count:
+        return pc.add(column.cast(pa.int64()), low)
+    # numpy takes half of Arrow's time, and in place.
+    values = column.to_numpy().astype(np.int64)
+    values += low
+    return pa.array(values)
 
 
 def _narrowed(field: pa.Field, column: pa.Array) -> tuple[pa.Field, pa.Array] | None:
@@ -52,5 +61,6 @@ def _narrowed(field: pa.Field, column: pa.Array) -> tuple[pa.Field, pa.Array] | 
     if column.null_count:
         short = pc.subtract(column, low).cast(kind)
     else:
-        short = pa.array(np.subtract(column.to_numpy(), low).astype(width))
+        # Modulo the width, which the difference fits: half of the time of a subtraction in int64.
+        short = pa.array(column.to_numpy().astype(width) - width(low % (int(np.iinfo(width).max) + 1)))
     return pa.field(field.name, kind, field.nullable, {_LOW: str(low).encode()}), short
