@@ -202,9 +202,12 @@ def test_checkpoints_go_on_whoever_fetches(kafka: Broker, spark: SparkSession, t
             topic, "ms BIGINT, v BIGINT", scan=reader, eventtime={"column": "ms", "type": "unixtimestamp_ms"},
             options={"maxOffsetsPerTrigger": "20"},
         )  # fmt: skip
-        job = Job(
-            tmp_path, {"streams": {"t": stream}, "transforms": {"q": {"sql": query, "sink": "results"}}}, "results"
-        )
+        settings = {
+            "streams": {"t": stream},
+            "options": {"eventtime": {"enabled": True}},
+            "transforms": {"q": {"sql": query, "sink": "results"}},
+        }
+        job = Job(tmp_path, settings, "results")
         entries = job.run(spark)
         expected += 30
         assert entries[-1].totals["in_"] == entries[-1].totals["aggregated"] == expected
