@@ -25,8 +25,8 @@ EOF, TIMED_OUT = -191, -185
 """Codes of librdkafka: the end of a partition was reached, and no answer in time."""
 LIMITS = {"queued.min.messages": "20000", "fetch.queue.backoff.ms": "1", "fetch.wait.max.ms": "20"}
 """For large reads. What is fetched ahead behind the end of a range is lost: with 100,000 messages in place of 20,000,
-ranges of 100,000 took a third longer. By default, librdkafka pauses for a second whenever enough messages wait, and half a second at the
-end of a partition."""
+ranges of 100,000 took a third longer. By default, librdkafka pauses for a second whenever enough messages wait, and
+half a second at the end of a partition."""
 DEFAULTS = {
     "enable.partition.eof": "true", "auto.offset.reset": "error", "isolation.level": "read_uncommitted",
     "max.partition.fetch.bytes": str(8 * 1024 * 1024), **LIMITS,
