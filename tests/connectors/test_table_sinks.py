@@ -165,6 +165,16 @@ def test_going_back_to_a_savepoint_removes_later_batches(sink: MakeSink) -> None
     assert len(contents(sink(), "n")) == 8
 
 
+def test_rows_are_counted_by_batch(sink: MakeSink) -> None:
+    assert sink().count_rows(NO_ACCESS, runs=["r1"], transform="q", side=False) == {}, "no table yet"
+    for number, rows in enumerate(([1, 2, 3], [4], [])):
+        sink().write(batch(number, pa.table({"n": pa.array(rows, pa.int64())})))
+    sink().write(batch(1, pa.table({"n": [5]}), run="r2"))
+    assert sink().count_rows(NO_ACCESS, runs=["r1"], transform="q", side=False) == {0: 3, 1: 1}
+    assert sink().count_rows(NO_ACCESS, runs=["r1", "r2"], transform="q", side=False) == {0: 3, 1: 2}
+    assert sink().count_rows(NO_ACCESS, runs=["r1"], transform="q", side=True) == {}
+
+
 def test_partitions(sink: MakeSink, tmp_path: Path) -> None:
     made = sink(partition_by="day, n")
     if isinstance(made, DuckDbSink):

@@ -23,6 +23,7 @@ from windowpane.connectors.retrying import may_pass
 from windowpane.connectors.sinks import Sink, SinkBatch, SinkSettings
 from windowpane.core.time_range import TimeRange
 from windowpane.errors import ConfigError, SinkError, StateError
+from windowpane.remote.access import NO_ACCESS
 from windowpane.runtime.backfill_check import BackfillCheck
 from windowpane.runtime.backfilling import Backfill
 
@@ -103,6 +104,10 @@ def test_a_batch_that_comes_again_is_skipped_and_only_the_last_process_writes(
     second.write(batch(emissions(spark, 6), 0, run="r2"))
     second.write(batch(spark.createDataFrame([('{"n": 7}',)], "value STRING"), 0, side_records=True, identified=False))
     assert seen() == [1, 2, 3, 5, 6, 7], "a new checkpoint, and side records, count for themselves"
+
+    assert second.count_rows(NO_ACCESS, runs=["r1"], transform="q", side=False) == {0: 2, 1: 1, 2: 1}
+    assert second.count_rows(NO_ACCESS, runs=["r1", "r2"], transform="q", side=False) == {0: 3, 1: 1, 2: 1}
+    assert second.count_rows(NO_ACCESS, runs=["r1"], transform="q", side=True) == {0: 1}
 
     def is_followed() -> None:
         raise StateError("LEASE_LOST", "another process", None)

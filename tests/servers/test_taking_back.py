@@ -7,10 +7,11 @@ import pytest
 from psycopg import sql
 
 from tests.servers.world import Database
-from windowpane.connectors.postgres.sink import KEPT_BATCHES
+from windowpane.connectors.postgres.sink import KEPT_BATCHES, PostgresSink
 from windowpane.connectors.postgres.statements import CREATE_LEDGER
 from windowpane.connectors.postgres.taking_back import take_back_rows
 from windowpane.errors import SinkError
+from windowpane.remote.access import NO_ACCESS
 
 pytestmark = pytest.mark.postgres
 
@@ -28,6 +29,7 @@ def enter(connection: psycopg.Connection[tuple[object, ...]], run: str, batch_id
 def test_rows_after_the_savepoint_go(database: Database) -> None:
     options = {"url": database.url, "table": "hot"}
     assert take_back_rows("out", options, runs=["a"], transform="t", side=False, after=1) == 0, "no table yet"
+    assert PostgresSink("out", options).count_rows(NO_ACCESS, runs=["a"], transform="t", side=False) == {}
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(CREATE_LEDGER.format(sql.Identifier("windowpane_batches")))
         connection.execute("CREATE TABLE hot (what text, _batch bigint)")
@@ -36,6 +38,9 @@ def test_rows_after_the_savepoint_go(database: Database) -> None:
             enter(connection, "b", batch_id)
             enter(connection, "c", batch_id)
             enter(connection, "a", batch_id, side=True)
+        sink = PostgresSink("out", options)
+        assert sink.count_rows(NO_ACCESS, runs=["a", "b"], transform="t", side=False) == dict.fromkeys(range(4), 4)
+        assert sink.count_rows(NO_ACCESS, runs=["b"], transform="t", side=True) == {}
         removed = take_back_rows("out", options, runs=["a", "b"], transform="t", side=False, after=1)
         assert removed == 8
         left = connection.execute("SELECT what, count(*) FROM hot GROUP BY what ORDER BY what").fetchall()

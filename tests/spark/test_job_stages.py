@@ -25,7 +25,7 @@ from windowpane.scan.scan import Scan
 from windowpane.scan.shared_scan import SharedScan
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.fold_stage import FoldStage
-from windowpane.spark.job_inputs import JobMember, Sources, job_inputs, worker_scan
+from windowpane.spark.job_inputs import Handed, JobMember, Sources, job_inputs, worker_scan
 from windowpane.spark.job_stages import JobStages, pack_parts, tagged, unpack_parts, untagged
 from windowpane.spark.splitting import split_stages
 from windowpane.spark.stages import Stages
@@ -201,7 +201,7 @@ def test_streams_are_read_in_the_order_in_which_spark_knows_them(order: list[str
     )
 
     def handed(scan: Any) -> Any:
-        return scan.stream
+        return Handed(scan.stream)
 
     members = [JobMember(plan, Sources(handed, handed, handed)) for plan in plan_pipeline(config)]
     no_spark: Any = None
