@@ -63,6 +63,6 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that takes a Spark session or a server is marked so, whether it says so or not."""
     for item in items:
-        for name in ("spark", "s3", "hdfs"):
+        for name in ("spark", "s3", "hdfs", "kafka"):
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(name)

@@ -27,4 +27,5 @@ def main() -> None:
     sys.stdout.write(json.dumps(rows, default=str))
 
 
-main()
+if __name__ == "__main__":
+    main()

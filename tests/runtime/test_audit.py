@@ -71,7 +71,7 @@ def audit(file: Path, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
 def test_a_sound_pipeline_passes(file: Path) -> None:
     code, checks = audit(file)
     assert {name: check["status"] for name, check in checks.items()} == {
-        "chain": "ok", "batches": "ok", "identity": "ok", "totals": "ok", "time": "ok", "offsets": "ok",
+        "chain": "ok", "batches": "ok", "identity": "ok", "totals": "ok", "time": "ok", "source offsets": "ok",
         "results in out": "ok", "epochs in out": "ok", "side rows in late": "ok",
     }  # fmt: skip
     assert code == 0
@@ -146,7 +146,7 @@ def _unknown_batch(file: Path) -> None:
         (_doubled, "epochs in out", "emissions [1, 1]"),
         (_missing_epoch, "epochs in out", "emissions [2]"),
         (_lost_side_row, "side rows in late", "batch 3: 1 late rows were routed, the sink has 0"),
-        (_offsets_back, "offsets", "the offset of bids/0 goes back from 20 to 15"),
+        (_offsets_back, "source offsets", "the offset of bids/0 goes back from 20 to 15"),
         (_unknown_batch, "results in out", "1 rows of batch 9, which the ledger does not have"),
     ],
 )

@@ -14,7 +14,7 @@ def offsets_check(log: OffsetLog, entries: list[Entry]) -> Check:
     """Spark keeps the offsets of the last batches only. Within them nothing is missing and nothing goes back."""
     planned = log.planned_batches()
     if not planned:
-        return skipped("offsets", "Spark's offset log has no batch")
+        return skipped("source offsets", "Spark's offset log has no batch")
     findings = [f"the offset log has no batch {batch}"
                 for batch in sorted(set(range(planned[0], planned[-1] + 1)) - set(planned))]  # fmt: skip
     before: list[Any] | None = None
@@ -25,7 +25,7 @@ def offsets_check(log: OffsetLog, entries: list[Entry]) -> Check:
         before = now
     findings += _clocks(log, planned, entries)
     findings += [f"file {path} was read by more than one micro-batch" for path in log.repeated_files()]
-    return Check("offsets", f"batches {planned[0]} to {planned[-1]} of Spark's offset log", findings)
+    return Check("source offsets", f"batches {planned[0]} to {planned[-1]} of Spark's offset log", findings)
 
 
 def _went_back(before: list[Any], now: list[Any]) -> Iterator[str]:
