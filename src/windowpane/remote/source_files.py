@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from windowpane.errors import ConfigError, gist
 from windowpane.remote.access import NO_ACCESS, Access
@@ -109,19 +110,22 @@ def _objects(address: str, access: Access) -> Iterator[tuple[str, SourceFile]]:
         key if not has_pattern(key) else key[: min(key.find(char) for char in _MAGIC if char in key)].rpartition("/")[0]
     )
     try:
-        listed = [each for page in obstore_module().list(client(address, access), prefix=base or None) for each in page]
+        # A prefix is a folder, so an object is looked for in the folder that it is in.
+        listed = _listed(address, access, base) or _listed(address, access, base.rpartition("/")[0])
     except ConfigError:
         raise
     except Exception as failed:
         raise ConfigError("STORE_UNREACHABLE", f"`{address}` cannot be listed: {gist(failed)}") from failed
-    for each in listed:
-        at = str(each["path"])
-        root = _root(at, patterns)
-        if root is not None:
-            modified_us = round(each["last_modified"].timestamp() * 1_000_000)
-            yield f"{bucket}/{root}", SourceFile(f"{bucket}/{at}", modified_us, int(each["size"]))
-    if not listed:
+    found = [(root, each) for each in listed if (root := _root(str(each["path"]), patterns)) is not None]
+    if not found:
         raise ConfigError("PATH_NOT_FOUND", f"there is no object `{address}`, and none below it")
+    for root, each in found:
+        modified_us = round(each["last_modified"].timestamp() * 1_000_000)
+        yield f"{bucket}/{root}", SourceFile(f"{bucket}/{each['path']}", modified_us, int(each["size"]))
+
+
+def _listed(address: str, access: Access, prefix: str) -> list[Any]:
+    return [each for page in obstore_module().list(client(address, access), prefix=prefix or None) for each in page]
 
 
 def _root(key: str, patterns: list[str]) -> str | None:
