@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     lenient = spark.newSession()
     lenient.conf.set("spark.sql.ansi.enabled", "false")
     jobs = {name: Job(tmp_path_factory.mktemp(name), FAILING).feed_all(rows()) for name in ("ansi", "lenient")}
-    running = [jobs["ansi"].start(spark), jobs["lenient"].start(lenient)]
+    only_counted = replace(FAILING, transform={**FAILING.transform, "side_output": {"late": {"sink": "dlq"}}})
+    jobs["counted"] = Job(tmp_path_factory.mktemp("counted"), only_counted).feed_all(rows())
+    running = [jobs["ansi"].start(spark), jobs["lenient"].start(lenient), jobs["counted"].start(spark)]
     for each in running:
         finish(each, drain=True)
     return {name: job.outcome() for name, job in jobs.items()}
@@ -97,6 +100,15 @@ def test_a_result_that_cannot_be_computed_is_an_error_of_its_window(outcomes: di
     found = [record for record in outcomes[name].all_side if record["kind"] == "error" and not record["original_event"]]
     assert [(record["reason"], record["group_key"]) for record in found] == [("division_by_zero", {"k": "no ratio"})]
     assert found[0]["window"] == {"start": "1970-01-01T00:00:00.000000Z", "end": "1970-01-01T00:00:10.000000Z"}
+    assert sorted(row["k"] for row in outcomes[name].all_rows) == ["a", "a", "group 0"]
+
+
+@pytest.mark.parametrize("name", ["ansi", "counted"])
+def test_results_that_cannot_be_computed_are_counted_whether_or_not_they_have_a_route(
+    outcomes: dict[str, Outcome], name: str
+) -> None:
+    assert sum(entry.refused for entry in outcomes[name].entries) == 1
+    assert outcomes[name].entries[-1].sums["rows"]["refused"] == 1
     assert sorted(row["k"] for row in outcomes[name].all_rows) == ["a", "a", "group 0"]
 
 

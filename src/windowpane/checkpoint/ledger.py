@@ -82,12 +82,15 @@ class Entry:
     """Sums of these over all batches up to this one, as `totals`."""
     written: int | None = None
     """Rows that were given to sinks: results that HAVING and the like have left. None if nobody has counted them."""
+    refused: int = 0
+    """Results that the query could not compute: each is an error without a source row."""
     lateness: dict[str, str] = field(default_factory=dict)
     """By source partition, how many rows which lag would make late: as of `LatenessSketch.encoded`."""
     fence: int = 0
     """The number of the process that wrote the entry among those that have held the checkpoint's lease."""
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results and future rows.
+    """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results, future rows and
+    refused results.
     """
 
     @staticmethod
@@ -98,7 +101,7 @@ class Entry:
     def summed(self, before: Entry | None) -> Entry:
         """This entry with `sums` added to those of the entry before."""
         own = {"side": self.side, "dropped": self.dropped, "times": self.times, "reinjected": self.reinjected}
-        own["rows"] = {"results": self.results, "future_rows": self.future_rows}
+        own["rows"] = {"results": self.results, "future_rows": self.future_rows, "refused": self.refused}
         earlier = before.sums if before else {}
         sums = {name: dict(Counter(earlier.get(name, {})) + Counter(counts)) for name, counts in own.items()}
         return replace(self, sums=sums)

@@ -64,15 +64,17 @@ def waiting_results(sink: Mapping[str, Any]) -> str:
 
 
 def sink_troubles(transform: Mapping[str, Any]) -> list[str]:
-    """Results that wait, dropped side rows, and unreachable side sinks with the number of rows waiting for them."""
+    """Results that wait or cannot be computed, dropped side rows, and side sinks that are away, with what waits."""
     results = [
         f"{name} {'catching up' if sink['up'] else 'away'}, {sink['waiting_rows']:,} results waiting"
         for name, sink in transform.get("sinks", {}).items() if sink["waiting_batches"]
     ]  # fmt: skip
     dropped = sum(transform.get("sums", {}).get("dropped", {}).values())
+    refused = transform.get("sums", {}).get("rows", {}).get("refused", 0)
     away = {name: sink for name, sink in transform.get("side_sinks", {}).items() if not sink["up"]}
     waiting = [f"{name} unreachable, {sink['waiting']:,} waiting" for name, sink in away.items()]
-    return results + ([f"{dropped:,} dropped"] if dropped else []) + waiting
+    counted = [(refused, "results not computed"), (dropped, "dropped")]
+    return results + [f"{count:,} {what}" for count, what in counted if count] + waiting
 
 
 def accounting_table(name: str, totals: Mapping[str, int], routes: Mapping[str, str]) -> Table:

@@ -109,6 +109,8 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
     if sums.get("dropped"):
         more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
+    if refused := sums.get("rows", {}).get("refused"):
+        more["refused"] = f"{refused:,} results, which SELECT or HAVING cannot compute: error rows of their windows"
     for name, sink in each.get("sinks", {}).items():
         if sink["waiting_batches"] or not sink["up"]:
             away = "" if sink["up"] else f", away: {sink['error']}"

@@ -114,6 +114,8 @@ FIGURES = (
         "event_times", "Rows by the source of their event time.",
         _by(lambda d: d["sums"].get("times", {})), ("source",), counts=True,
     ),
+    Figure("refused_results", "Results that the query could not compute.",
+           _one(lambda d: d["sums"]["rows"].get("refused", 0)), counts=True),
     Figure("future_rows", "Rows too far ahead to move the watermark.",
            _one(lambda d: d["sums"]["rows"].get("future_rows", 0)), counts=True),
     Figure("late_dropped_count", "Rows that were too late for all their windows.", _one(lambda d: d["totals"]["late"]),

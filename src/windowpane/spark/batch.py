@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -121,11 +121,17 @@ class BatchRunner:
         if self.keep_closed_us is not None:
             self._keep_closed(gathered, entry, before, self.keep_closed_us)
         written = self._write(gathered, entry, resumed=resumed)
-        self._write_side_rows(gathered, entry, split, resumed=resumed)
-        return replace(
-            entry, outbox=self.side.handed_over(entry.batch_id), result_outbox=self.output.handed_over(entry.batch_id),
-            undelivered_results=self.output.undelivered(), written=written,
-        )  # fmt: skip
+        refused = self._refused(gathered, entry)
+        self._write_side_rows(refused, entry, split, resumed=resumed)
+        delivered = replace(
+            entry,
+            refused=refused.count(),
+            outbox=self.side.handed_over(entry.batch_id),
+            result_outbox=self.output.handed_over(entry.batch_id),
+            undelivered_results=self.output.undelivered(),
+            written=written,
+        )
+        return delivered.summed(before)
 
     def _keep_closed(self, gathered: Gathered, entry: Entry, before: Entry | None, keep_us: int) -> None:
         """A replayed batch closes the same windows, and replaces its file."""
@@ -167,25 +173,46 @@ class BatchRunner:
             return self.spark.createDataFrame(table, spark_schema(table.schema))
         return gathered.results_frame()
 
-    def _write_side_rows(self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, resumed: bool) -> None:
+    def _refused(self, gathered: Gathered, entry: Entry) -> RefusedResults:
+        if not entry.results or self.results.is_plain:
+            return RefusedResults(None)
+        found = self.results.error_records(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
+        return RefusedResults(found)
+
+    def _write_side_rows(
+        self, refused: RefusedResults, entry: Entry, split: ReinjectionSplit, *, resumed: bool
+    ) -> None:
         """Give side rows to their channels, which deliver them later, and to the reinjection queue."""
         allowed = {kind: count - entry.dropped.get(kind, 0) for kind, count in entry.side.items()}
         self.side.hand_over(
             entry.batch_id, split.rows, allowed,
-            error_records=partial(self._error_records, gathered, entry), clear=resumed,
+            error_records=partial(self._error_records, refused, entry), clear=resumed,
             final=entry.final,
         )  # fmt: skip
         if self.side.reinjection is not None:
             self.side.reinjection.queue.put(entry.batch_id, split.lines)
 
-    def _error_records(self, gathered: Gathered, entry: Entry, side_records: SideRecords) -> list[str]:
+    def _error_records(self, refused: RefusedResults, entry: Entry, side_records: SideRecords) -> list[str]:
         """Error records without a source row: for emissions that cannot be computed and files that cannot be read."""
-        texts = []
-        if entry.results and not self.results.is_plain:
-            bad = self.results.error_records(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
-            texts += [row[0] for row in bad.collect()] if bad is not None else []
         files = {} if entry.final or not self.version.is_current else self.checkpoint.unreadable.of(entry.batch_id)
-        return texts + (side_records.of_files(files, entry.clock_us, entry.watermark_us) if files else [])
+        unread = side_records.of_files(files, entry.clock_us, entry.watermark_us) if files else []
+        return [*refused.records, *unread]
+
+
+class RefusedResults:
+    """Results of a micro-batch that cannot be computed. Each question is one Spark job, and none if all can be."""
+
+    def __init__(self, frame: DataFrame | None) -> None:
+        """`frame`: their error records; None if none can fail."""
+        self._frame = frame
+
+    @cached_property
+    def records(self) -> list[str]:
+        return [] if self._frame is None else [row[0] for row in self._frame.collect()]
+
+    def count(self) -> int:
+        """Those that no side output asks for are counted where they are."""
+        return self._frame.count() if self._frame is not None and "records" not in vars(self) else len(self.records)
 
 
 def _stage_accounts(reports: Reports, before: Entry | None) -> dict[str, Accounting]:

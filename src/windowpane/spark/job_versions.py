@@ -150,6 +150,7 @@ def united(entries: Sequence[Entry], before: Entry | None) -> Entry:
         open_windows=sum(each.open_windows for each in entries),
         state_bytes=sum(each.state_bytes for each in entries),
         spent=_added(each.spent for each in entries),
+        refused=sum(each.refused for each in entries),
         lateness=_united_lateness(entries),
         written=sum(each.written or 0 for each in entries)
         if all(each.written is not None for each in entries)

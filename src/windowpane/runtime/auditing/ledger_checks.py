@@ -61,7 +61,11 @@ def totals_check(entries: Sequence[Entry]) -> Check:
             continue
         findings += _grown(entry.batch_id, "totals", before.totals if before else {}, entry.accounting, entry.totals)
         if entry.sums and (before is None or before.sums):
-            own = {"side": entry.side, "dropped": entry.dropped, "rows": {"results": entry.results}}
+            own = {
+                "side": entry.side,
+                "dropped": entry.dropped,
+                "rows": {"results": entry.results, "refused": entry.refused},
+            }
             for name, counts in own.items():
                 earlier = before.sums.get(name, {}) if before else {}
                 findings += _grown(entry.batch_id, f"sums of {name}", earlier, counts, entry.sums.get(name, {}))
