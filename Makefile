@@ -36,7 +36,14 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
 	@scripts/chromium >/dev/null || echo "Without Chromium: likewise." >&2
 	$(PYTHON) -m scripts.java_archive
-	$(PYTHON) -m pytest -m "spark or slow or kafka or postgres or s3 or hdfs" -n 2 --dist loadfile --durations 30
+	$(PYTHON) -m pytest -m "(spark or slow or kafka or postgres or s3 or hdfs) and not long" -n 2 --dist loadfile --durations 30
+
+.PHONY: test-long
+test-long: setup ## Run the tests that take minutes: executors killed, large state killed while it is merged, HDFS killed and asked
+	@scripts/java
+	@scripts/hadoop-jars
+	$(PYTHON) -m scripts.java_archive
+	$(PYTHON) -m pytest -m long -n 0 --durations 10
 
 .PHONY: test-cluster
 test-cluster: setup ## Run a pipeline on a Spark cluster whose machines are lost one by one (root on Linux: network and mount namespaces)

@@ -17,7 +17,7 @@ from tests.command_runs import DEADLINE
 from tests.spark.cluster import kill_executors, standalone_cluster
 from windowpane.connectors.sinks import MemorySink
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 FILES = 6
 SEED = 5

@@ -40,6 +40,7 @@ def test_a_difference_would_be_seen() -> None:
     assert compare({}, {"x": one}) == ["x: doubled or wrong a", "x: doubled or wrong b"]
 
 
+@pytest.mark.long
 def test_kills_while_state_is_merged_and_a_large_window_closes_with_a_damaged_cache(tmp_path: Path) -> None:
     groups = 1_000_000
     merging = merging_batches(groups)

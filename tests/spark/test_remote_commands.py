@@ -30,6 +30,7 @@ def test_in_a_bucket(runs: Runs, s3: S3) -> None:
     every_command(runs, f"s3a://{s3.bucket}/{runs.folder.name}", SparkSettings(config={**s3.settings}, jars=jars))
 
 
+@pytest.mark.long
 def test_in_hdfs(runs: Runs, hdfs: Hdfs) -> None:
     every_command(runs, f"{hdfs.url}/{runs.folder.name}", SparkSettings(), with_spark=False)
 

@@ -38,6 +38,7 @@ def test_a_kill_and_a_pause_with_everything_in_a_bucket(tmp_path: Path, bucket: 
     assert not verdict.differences
 
 
+@pytest.mark.long
 def test_a_kill_with_everything_in_hdfs(tmp_path: Path, hdfs: Hdfs, calm: Path) -> None:
     place = InStore(f"{hdfs.url}/torture")
     verdict = torture(tmp_path, kills=1, seed=SEED, files=FILES, place=place, going_back=True, calm=calm)
