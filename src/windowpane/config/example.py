@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windowpane.errors import ConfigError
+from windowpane.formats import KAFKA_CONNECTOR
 from windowpane.time import format_instant
 
 EXAMPLE_PIPELINE = '''\
@@ -89,9 +90,9 @@ path = "out/dlq"
 [spark]
 master = "local[*]"
 app_name = "windowpane example"
-# packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]
+# packages = ["@KAFKA_CONNECTOR@"]
 config = { "spark.sql.shuffle.partitions" = 2 }
-'''
+'''.replace("@KAFKA_CONNECTOR@", KAFKA_CONNECTOR)
 
 _START_US = 1_767_225_600_000_000
 _SECOND_US = 1_000_000

@@ -17,14 +17,13 @@ from windowpane.connectors.sinks import Sink, SinkBatch, SinkSettings
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError, SinkError, gist
-from windowpane.formats import KAFKA
+from windowpane.formats import KAFKA, KAFKA_CONNECTOR
 from windowpane.plan.scan_sources import several_topics
 from windowpane.remote.kafka import client_settings
 from windowpane.scan.message_columns import KEY, PARTITION, TOPIC, VALUE
 from windowpane.scan.message_ranges import Fetching
 from windowpane.sql import parse_schema, with_record_columns
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _CLIENT = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024)}
 """Records handed over at once, and bytes fetched of a partition: with the client's own 500 and 1 MiB, reading small
 records takes about twice as long."""
@@ -71,7 +70,7 @@ def require_connector(spark: SparkSession, who: str, key: str) -> None:
     except AnalysisException as missing:
         raise ConfigError(
             "KAFKA_CONNECTOR_MISSING", f"{who} needs Spark's Kafka connector, which this session does not have",
-            f'add to [spark]: packages = ["{CONNECTOR}"], or its jar files as jars = [...]', key=key,
+            f'add to [spark]: packages = ["{KAFKA_CONNECTOR}"], or its jar files as jars = [...]', key=key,
         ) from missing  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from windowpane.checkpoint.ledger import Entry, add_totals
@@ -19,7 +18,7 @@ from windowpane.core.accounting import Accounting
 from windowpane.core.windows.cut import Cut
 from windowpane.spark.gathering import Gathered
 from windowpane.spark.job_versions import Version, own_rows
-from windowpane.spark.outputs import ResultFrame, spark_schema
+from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.recent_rows import RecentRows
 from windowpane.spark.reinjection import ReinjectionSplit
 from windowpane.spark.reports import Reports, open_runs
@@ -109,7 +108,7 @@ class BatchRunner:
         )
         if reports.shards:
             self.recent.note_windows(batch_id, open_runs(reports.shards).get("", []))
-        return entry.summed(before), split
+        return entry, split
 
     def deliver(
         self, gathered: Gathered, entry: Entry, split: ReinjectionSplit, *, before: Entry | None, resumed: bool
@@ -149,34 +148,21 @@ class BatchRunner:
             if entry.results:
                 self.recent.note_results(entry.batch_id, gathered, table)
             batch = SinkBatch(
-                entry.batch_id, partial(self._results, gathered, table), transform=self.label, table=table,
+                entry.batch_id, gathered.results_frame, transform=self.label, table=table,
                 rows=entry.results, run=self.checkpoint.log.run_id(), final=entry.final,
                 was_unnamed=self.record.is_unnamed(entry.batch_id),
                 fence=self.lock.fence, check_lease=self.lock.check, large=bool(gathered.large_results),
             )  # fmt: skip
             for channel in takers:
-                channel.write(self._identified(batch, gathered) if channel.sink.wants_identity else batch)
+                channel.write(gathered.identified(batch) if channel.sink.wants_identity else batch)
         if not entry.results:
             return 0
         return None if table is None else table.num_rows
 
-    def _identified(self, batch: SinkBatch, gathered: Gathered) -> SinkBatch:
-        """Add the columns that identify the emission of each row."""
-        results = self.results
-        if not results.has_identity:
-            return batch
-        build = partial(results.build, gathered.emissions(), identified=True)
-        return replace(batch, build=build, table=None, identified=True)
-
-    def _results(self, gathered: Gathered, table: pa.Table | None) -> DataFrame:
-        if table is not None:
-            return self.spark.createDataFrame(table, spark_schema(table.schema))
-        return gathered.results_frame()
-
     def _refused(self, gathered: Gathered, entry: Entry) -> RefusedResults:
-        if not entry.results or self.results.is_plain:
+        if not entry.results or not self.results.may_fail:
             return RefusedResults(None)
-        found = self.results.error_records(gathered.emissions(), entry.clock_us, entry.watermark_us, self.transform)
+        found = self.results.error_records(gathered.emissions, entry.clock_us, entry.watermark_us, self.transform)
         return RefusedResults(found)
 
     def _write_side_rows(

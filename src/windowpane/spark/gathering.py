@@ -7,13 +7,14 @@ the shards, in the one job that the batch needs anyway. Large ones stay in files
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from windowpane.connectors.sinks import SinkBatch
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.blob import Blob
 from windowpane.core.frames import ClosedStates, Emissions, SideRows
@@ -43,20 +44,29 @@ class Gathered:
     """Accumulators of closed windows, if they are kept."""
     large_closed: Sequence[Part] = ()
 
+    @cached_property
     def emissions(self) -> DataFrame:
         """Results of the operators, as `ResultFrame` takes them."""
         return self._with_large(pa.Table.from_batches(self._emitted()), self.frame.unpack.run_parts)
 
     def table(self) -> pa.Table | None:
         """The query's results in Arrow; None if Spark must compute them, or they are in files."""
-        return self._plain_table() if self.frame.is_plain and not self.large_results else None
+        return self._plain_table if self.frame.is_plain and not self.large_results else None
 
     def results_frame(self) -> DataFrame:
         """The query's results."""
         if self.frame.is_plain:
-            return self._with_large(self._plain_table(), self.frame.plain.run_parts)
-        return self.frame.build(self.emissions())
+            return self._with_large(self._plain_table, self.frame.plain.run_parts)
+        return self.frame.build(self.emissions)
 
+    def identified(self, batch: SinkBatch) -> SinkBatch:
+        """The results of a batch with the columns that identify the emission of each row, if they have an identity."""
+        if not self.frame.has_identity:
+            return batch
+        build = partial(self.frame.build, self.emissions, identified=True)
+        return replace(batch, build=build, table=None, identified=True)
+
+    @cached_property
     def _plain_table(self) -> pa.Table:
         return pa.Table.from_batches(map(self.frame.plain.chosen, self._emitted()))
 

@@ -96,6 +96,12 @@ class ResultFrame:
         pseudo = _TIMES | _PSEUDO
         return {name: name for name in names} | {name: column for name, column in pseudo.items() if column in names}
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether there may be results that cannot be computed. Spark tells with the first micro-batch."""
+        is_known = len(self._risky) == len(self.stage.segments)
+        return not self.is_plain and (not is_known or any(self._risky.values()))
+
     @cached_property
     def has_identity(self) -> bool:
         """Whether window, group and epoch identify a result: rows that are not grouped share their window."""
@@ -136,7 +142,7 @@ class ResultFrame:
         self, unpacked: DataFrame, clock_us: int, watermark_us: int | None, transform: str
     ) -> DataFrame | None:
         """Records of emissions that cannot be computed (column `value`); None if all can be."""
-        if self.is_plain:
+        if not self.may_fail:
             return None
         found = [each.refused() for each in self._steps(unpacked)]
         refused = [frame for frame in found if frame is not None]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.repairs import RepairRecord
 from windowpane.checkpoint.run_lock import RunLock
@@ -20,7 +16,7 @@ from windowpane.runtime.asking.sink_rows import REPAIR
 from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.routes import build_sinks
 from windowpane.spark.gathering import Gathered
-from windowpane.spark.outputs import ResultFrame, crossing_schema, spark_schema
+from windowpane.spark.outputs import ResultFrame, crossing_schema
 
 
 def deliver(
@@ -36,23 +32,14 @@ def deliver(
     shown = emitted.select(results.schema.names).combine_chunks().to_batches()
     payloads = [pack_frames([Emissions(batch)], Accounting()) for batch in shown]
     gathered = Gathered(spark, results, [], payloads, [], [], [])
-    table = gathered.table()
     batch = SinkBatch(
-        record.number, partial(_frame, spark, gathered, table), table=table, rows=record.results,
+        record.number, gathered.results_frame, table=gathered.table(), rows=record.results,
         transform=f"{plan.transform}{suffix_of(checkpoint.version)}{REPAIR}", run=checkpoint.log.run_id(),
         fence=lock.fence, check_lease=lock.check,
     )  # fmt: skip
-    identified = batch
-    if results.has_identity:
-        build = partial(results.build, gathered.emissions(), identified=True)
-        identified = replace(batch, build=build, table=None, identified=True)
     for sink in sinks:
         sink.open(spark, identified=results.has_identity)
         try:
-            sink.write(identified if sink.wants_identity else batch)
+            sink.write(gathered.identified(batch) if sink.wants_identity else batch)
         finally:
             sink.close()
-
-
-def _frame(spark: SparkSession, gathered: Gathered, table: pa.Table | None) -> DataFrame:
-    return gathered.results_frame() if table is None else spark.createDataFrame(table, spark_schema(table.schema))
