@@ -1,4 +1,4 @@
-"""Writes the Java classes that a pipeline loads to .tools/spark.jsa, from which the Spark processes of the tests start.
+"""Writes the Java classes that a pipeline loads to `spark.jsa` in .venv, from which the Spark processes of tests start.
 
     python -m scripts.java_archive
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-ARCHIVE = ROOT / ".tools" / "spark.jsa"
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Most Java processes of the tests live for seconds: what Java's second compiler spends on them never pays off."""
 _QUIET = "-Xshare:auto -Xlog:disable -Xlog:all=off"

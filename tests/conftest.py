@@ -1,4 +1,4 @@
-"""Settings for all tests: how hypothesis searches, which jars Spark starts with, which tests need Spark."""
+"""Settings for all tests: how hypothesis searches, which jars Spark starts with, what needs Spark, and the order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from scripts.java_archive import java_options
 from scripts.servers import S3, Hdfs, UnavailableError, running
 from tests.command_runs import Runs
+from tests.scheduling import LongestFirst, write_seconds
 
 pytest.register_assert_rewrite("tests.spark.jobs")
 
@@ -66,3 +68,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in ("spark", "s3", "hdfs", "kafka"):
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongestFirst | None:
+    """Only the Spark part runs file by file; the quick tests are dealt out one by one."""
+    return LongestFirst(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("WINDOWPANE_SECONDS"):
+        stats = terminalreporter.stats
+        write_seconds([each for name in ("passed", "") for each in stats.get(name, ())])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -52,11 +53,29 @@ def start_worker(folder: Path, host: str, master: str) -> subprocess.Popen[bytes
     return _start(folder, [*worker, "--webui-port", "0", "--work-dir", str(folder), master], host)
 
 
-def kill_executors(folder: Path) -> None:
-    """SIGKILL the executors of this cluster."""
+def kill_in_task(folder: Path) -> bool:
+    """SIGKILL each executor of this cluster that is in the middle of a task. False if none is.
+
+    An executor is stopped before its log is read: it logs the end of a task before it reports it to the driver, so a
+    task without this line is lost for certain. `spark.log.level` must be INFO.
+    """
+    found = False
     for process in executors(folder):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, signal.SIGSTOP)
+            time.sleep(0.1)  # the worker copies what the executor prints to the file
+            in_task = _is_in_task(Path(f"/proc/{process}/cwd/stderr"))
+            os.kill(process, signal.SIGKILL if in_task else signal.SIGCONT)
+            found |= in_task
+    return found
+
+
+def _is_in_task(log: Path) -> bool:
+    with contextlib.suppress(OSError):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        begun = set(re.findall(r"Running (task .*? \(TID \d+\))", text))
+        return bool(begun - set(re.findall(r"Finished (task .*? \(TID \d+\))", text)))
+    return False
 
 
 def executors(folder: Path) -> list[int]:

@@ -14,7 +14,7 @@ import pytest
 from bench.torture import account, compare, make_job, output, run_to_end, start
 from bench.torture_places import IN_FOLDER
 from tests.command_runs import DEADLINE
-from tests.spark.cluster import kill_executors, standalone_cluster
+from tests.spark.cluster import kill_in_task, standalone_cluster
 from windowpane.connectors.sinks import MemorySink
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -28,6 +28,11 @@ bundle = false
 "spark.executor.cores" = 1
 "spark.cores.max" = 2
 """
+KILLED = """
+"spark.task.maxFailures" = 1
+"spark.log.level" = "INFO"
+"""
+"""With INFO, the log of an executor names the tasks that it runs."""
 TWICE = """
 "spark.speculation" = true
 "spark.speculation.interval" = "10ms"
@@ -73,14 +78,12 @@ def job_on(address: str, folder: Path, settings: str) -> Path:
 
 def test_a_killed_executor_costs_no_row(calm: Path, cluster: tuple[str, Path], tmp_path: Path) -> None:
     """Spark gives up a batch if a task loses its executor as often as it may fail. windowpane repeats the batch."""
-    killed = job_on(cluster[0], tmp_path / "killed", f'{SETTINGS}"spark.task.maxFailures" = 1\n')
+    killed = job_on(cluster[0], tmp_path / "killed", f"{SETTINGS}{KILLED}")
     process, log = start(killed), killed / "run.log"
-    for batch in range(1, FILES - 1):
-        while process.poll() is None and not IN_FOLDER.has_begun(killed, batch):
-            time.sleep(0.02)
-        time.sleep(0.1)  # for its tasks to start
-        if "is repeated" not in log.read_text():
-            kill_executors(cluster[1])
+    while process.poll() is None and not IN_FOLDER.has_begun(killed, 1):
+        time.sleep(0.02)
+    while process.poll() is None and not kill_in_task(cluster[1]):
+        time.sleep(0.02)
     assert process.wait() == 0, log.read_text()[-3000:]
     assert not compare(output(calm), output(killed))
     assert "Spark lost executors, micro-batch" in log.read_text()
