@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
+import duckdb
 import pyarrow as pa
 
 from windowpane.evaluation import duckdb_tables
@@ -17,11 +19,14 @@ ROW = "_row"
 
 
 class Expressions:
-    """A separate connection to DuckDB."""
+    """A separate connection to DuckDB, made when a query first needs one."""
 
     def __init__(self) -> None:
-        self._duckdb = duckdb_tables.connect()
         self._compiled: dict[tuple[tuple[InputColumn, ...], pa.Schema], Projection] = {}
+
+    @cached_property
+    def _duckdb(self) -> duckdb.DuckDBPyConnection:
+        return duckdb_tables.connect()
 
     def register(self, name: str, table: pa.Table) -> None:
         """Make a static table known under `name`."""
