@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
@@ -34,6 +34,8 @@ WHOLE_JSON_SQL = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in WH
 """The same in SQL."""
 
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
+WorkerFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Picklable: what workers run over the Arrow batches of a task."""
 
 
 def unguarded() -> None:
@@ -69,6 +71,8 @@ class SinkBatch:
     """These rows take the place of those that an earlier batch of the same identity has written: a backfill again."""
     was_unnamed: bool = False
     """An earlier version may have written this batch, to files without the run in their names."""
+    read_in_workers: Callable[[WorkerFunction, str], DataFrame] | None = None
+    """As `in_workers`, for rows that workers read themselves."""
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -78,6 +82,10 @@ class SinkBatch:
     def arrow(self) -> pa.Table:
         """The rows in Arrow, in this process."""
         return self.table if self.table is not None else self.frame.toArrow()
+
+    def in_workers(self, run: WorkerFunction, schema: str) -> DataFrame:
+        """What `run`, a function for workers, makes of the rows. Rows in files of the shards do not pass the JVM."""
+        return self.read_in_workers(run, schema) if self.read_in_workers else self.frame.mapInArrow(run, schema)
 
     @property
     def identity(self) -> str:

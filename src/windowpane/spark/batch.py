@@ -152,6 +152,7 @@ class BatchRunner:
                 rows=entry.results, run=self.checkpoint.log.run_id(), final=entry.final,
                 was_unnamed=self.record.is_unnamed(entry.batch_id),
                 fence=self.lock.fence, check_lease=self.lock.check, large=bool(gathered.large_results),
+                read_in_workers=gathered.in_workers if gathered.large_results else None,
             )  # fmt: skip
             for channel in takers:
                 channel.write(gathered.identified(batch) if channel.sink.wants_identity else batch)

@@ -6,15 +6,14 @@ the shards, in the one job that the batch needs anyway. Large ones stay in files
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from windowpane.connectors.sinks import SinkBatch
+from windowpane.connectors.sinks import SinkBatch, WorkerFunction
 from windowpane.core.aggregation import empty_batch
 from windowpane.core.blob import Blob
 from windowpane.core.frames import ClosedStates, Emissions, SideRows
@@ -24,9 +23,6 @@ from windowpane.spark.job_stages import untagged
 from windowpane.spark.merge_stage import CLOSED, REPORT, RESULTS, SIDE
 from windowpane.spark.outputs import ResultFrame, spark_schema
 from windowpane.spark.overflow import OVERFLOW, Part, parts_in, parts_table
-
-_Reads: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Runs in workers: places of payloads in, rows out."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,17 @@ class Gathered:
         if not self.frame.has_identity:
             return batch
         build = partial(self.frame.build, self.emissions, identified=True)
-        return replace(batch, build=build, table=None, identified=True)
+        return replace(batch, build=build, table=None, identified=True, read_in_workers=None)
+
+    def in_workers(self, run: WorkerFunction, schema: str) -> DataFrame:
+        """What `run` makes of the query's results in the workers that read them from files."""
+        if not self.frame.is_plain:
+            return self.results_frame().mapInArrow(run, schema)
+        frames = [self.spark.createDataFrame(self._places).mapInArrow(_Piped(self.frame.plain.run_parts, run), schema)]
+        if self.results:
+            small = self._plain_table
+            frames.append(self.spark.createDataFrame(small, spark_schema(small.schema)).mapInArrow(run, schema))
+        return reduce(DataFrame.unionAll, frames)
 
     @cached_property
     def _plain_table(self) -> pa.Table:
@@ -76,12 +82,16 @@ class Gathered:
         # A table without any batch cannot go to Spark where a column is nested.
         return batches or [empty_batch(unpack.identified_schema)]
 
-    def _with_large(self, small: pa.Table, read: _Reads) -> DataFrame:
+    @property
+    def _places(self) -> pa.Table:
+        return parts_table(self.large_results)
+
+    def _with_large(self, small: pa.Table, read: WorkerFunction) -> DataFrame:
         """Rows in this process, and those that workers `read` from files, with the same columns."""
         schema = spark_schema(small.schema)
         frames = [self.spark.createDataFrame(small, schema)] if self.results or not self.large_results else []
         if self.large_results:
-            frames.append(self.spark.createDataFrame(parts_table(self.large_results)).mapInArrow(read, schema))
+            frames.append(self.spark.createDataFrame(self._places).mapInArrow(read, schema))
         return reduce(DataFrame.unionAll, frames)
 
     def side(self) -> Iterator[pa.RecordBatch]:
@@ -99,6 +109,17 @@ class Gathered:
     @property
     def has_files(self) -> bool:
         return bool(self.large_results or self.large_side_rows or self.large_closed)
+
+
+@dataclass(frozen=True)
+class _Piped:
+    """Picklable: one function for workers after another."""
+
+    first: WorkerFunction
+    then: WorkerFunction
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.then(self.first(batches))
 
 
 def _frames(payloads: Iterable[Blob]) -> Iterator[object]:

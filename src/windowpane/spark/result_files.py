@@ -57,7 +57,7 @@ class ResultFiles:
 
     def _written(self, batch: SinkBatch, folder: str) -> tuple[ResultPart, ...]:
         writer = PartWriter(folder, self.outbox.part_prefix(batch.batch_id), self.access)
-        found = sorted(batch.frame.mapInArrow(writer.run, _WRITTEN).collect(), key=lambda row: int(row.number))
+        found = sorted(batch.in_workers(writer.run, _WRITTEN).collect(), key=lambda row: int(row.number))
         return tuple(ResultPart(name=row.name, rows=row.rows, size=row.size) for row in found)
 
     def batch(self, waiting: WaitingResults) -> SinkBatch:
