@@ -17,6 +17,7 @@ from windowpane.bundling.bytecode import compiled, compiled_path
 from windowpane.bundling.distributions import _with_requirements, files_of
 from windowpane.bundling.interpreter import PROGRAM, STANDARD_LIBRARY, interpreter_files
 from windowpane.errors import BundleError
+from windowpane.native import LIBRARY
 
 MODULE = PurePosixPath("lib", "m.py")
 SOURCE = b"NAMES = {'a', 'b', 'c'}\ndef f(x: int = 7) -> str:\n    return f'{x!r} \xc3\xa9'\n"
@@ -50,8 +51,10 @@ def test_files_that_workers_can_use(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "pandas/core/frame.py",
     } <= set(map(str, files))
     assert any(".libs/" in str(name) for name in files), "libraries that wheels bring along"
+    library = PurePosixPath("windowpane", "native", LIBRARY.name)
+    assert (library in files) == LIBRARY.exists(), "the compiled library goes along if there is one"
     assert not [name for name in files if "tests" in name.parts[:-1]]
-    assert not [name for name in files if name.suffix in {".pyc", ".pyi"}]
+    assert not [name for name in files if name.suffix in {".pyc", ".pyi", ".c"}]
 
 
 def test_a_package_that_is_not_here() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from windowpane.remote import kafka
 from windowpane.remote.kafka_consumer import ConsumerClient
-from windowpane.remote.librdkafka import DEFAULTS, Client, ClientError, gathered, library
+from windowpane.remote.librdkafka import DEFAULTS, Client, ClientError, library
+from windowpane.remote.messages_by_numpy import gathered
 
 
 def addressed(values: list[bytes | None]) -> tuple[object, np.ndarray, np.ndarray]:

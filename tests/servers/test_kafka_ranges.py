@@ -17,9 +17,11 @@ from scripts.servers import Kafka, running
 from tests.servers.conftest import available
 from tests.servers.world import Broker, Job
 from windowpane.errors import SourceError
+from windowpane.remote import messages_by_library
 from windowpane.remote.kafka import client_settings
 from windowpane.remote.kafka_consumer import ConsumerClient
-from windowpane.remote.librdkafka import Client, Wanted
+from windowpane.remote.librdkafka import Client
+from windowpane.remote.message_batches import Wanted
 from windowpane.scan import message_ranges
 from windowpane.scan.message_ranges import AnyClient, Fetching, Range, fetched
 
@@ -29,9 +31,11 @@ _transactions = itertools.count()
 Record = tuple[int, bytes | None, bytes | None, int]
 
 
-@pytest.fixture(params=[Client, ConsumerClient], ids=["ctypes", "consume"])
-def client(request: pytest.FixtureRequest, kafka: Broker) -> Any:
-    made = request.param(settings(kafka))
+@pytest.fixture(params=["compiled", "ctypes", "consume"])
+def client(request: pytest.FixtureRequest, kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if request.param == "ctypes":
+        monkeypatch.setattr(messages_by_library, "compiled", lambda: None)
+    made = (ConsumerClient if request.param == "consume" else Client)(settings(kafka))
     yield made
     made.close()
 

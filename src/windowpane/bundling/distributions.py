@@ -17,7 +17,7 @@ FROM_THE_CLUSTER = frozenset({"pyspark", "py4j"})
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _LEFT_OUT_FOLDERS = frozenset({"__pycache__", "include", "test", "tests"})
-_LEFT_OUT_SUFFIXES = frozenset({".pyc", ".pyi", ".pxd", ".pyx", ".h", ".hpp", ".a", ".pth"})
+_LEFT_OUT_SUFFIXES = frozenset({".pyc", ".pyi", ".pxd", ".pyx", ".c", ".h", ".hpp", ".a", ".pth"})
 
 Files = dict[PurePosixPath, Path]
 """Where each file goes below site-packages, and where it is now."""

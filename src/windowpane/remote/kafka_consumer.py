@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from windowpane.remote.kafka import client_module
-from windowpane.remote.librdkafka import DEFAULTS, ClientError, Event, Messages, Wanted
+from windowpane.remote.librdkafka import DEFAULTS, ClientError
+from windowpane.remote.message_batches import Event, Messages, Wanted
 
 
 class ConsumerClient:

@@ -38,6 +38,14 @@ def in_order(parts: Sequence[tuple[Positions, Decoded]], schema: pa.Schema) -> D
     return Decoded(both.columns.take(order), both.bad.take(order))
 
 
+def replaced(records: Decoded, at: Positions, others: Decoded, schema: pa.Schema) -> Decoded:
+    """Records with others in place of those at some positions."""
+    order = np.arange(len(records.bad))
+    order[at] = len(order) + np.arange(len(at))
+    both = joined([records, others], schema)
+    return Decoded(both.columns.take(pa.array(order)), both.bad.take(pa.array(order)))
+
+
 def joined(parts: Sequence[Decoded], schema: pa.Schema) -> Decoded:
     """The records of all parts, one part after the other."""
     columns = pa.Table.from_batches([part.columns for part in parts], schema)

@@ -19,7 +19,8 @@ import pyarrow as pa
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError, InternalError, SourceError
 from windowpane.remote.kafka_consumer import ConsumedPartition, ConsumerClient
-from windowpane.remote.librdkafka import EOF, Client, ClientError, Event, Messages, Partition, UnusableError, Wanted
+from windowpane.remote.librdkafka import EOF, Client, ClientError, Partition, UnusableError
+from windowpane.remote.message_batches import Event, Messages, Wanted
 from windowpane.scan.message_columns import FIRST, KEY, MARK, MARKED, PARTITION, TOPIC, UNTIL, VALUE
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Part

@@ -1,5 +1,6 @@
 """Decodes JSON objects to columns of a declared schema, in blocks. Bad records are those that Spark would call bad.
 
+The compiled library, if there is one, reads all records that are certainly good. The others, or all, go to Arrow.
 Arrow's parser takes a block as a whole or refuses it. The records of a refused block are sorted: those that look good
 go to Arrow again; objects with values of wrong types go there without the columns concerned; text that is certainly
 not an object is bad. The remaining records are read one by one, exactly as Spark's `from_json` reads them.
@@ -14,8 +15,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, joined, widened
+from windowpane.scan.decoded import Decoded, Positions, bad, good, in_order, joined, replaced, widened
 from windowpane.scan.json.arrow_parser import by_arrow, is_utf8
+from windowpane.scan.json.compiled_parser import by_library
 from windowpane.scan.json.shapes import shapes, trimmed
 from windowpane.scan.json.single_records import RecordReader
 from windowpane.scan.json.uniform_records import by_template
@@ -38,6 +40,16 @@ def decode(records: pa.Array, schema: pa.Schema) -> Decoded:
 
 
 def _block(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
+    parsed = by_library(records, schema)
+    if parsed is None:
+        return _uncompiled(records, schema, read)
+    at = np.flatnonzero(parsed.doubtful)
+    if not len(at):
+        return good(parsed.columns)
+    return replaced(good(parsed.columns), at, _uncompiled(records.take(pa.array(at)), schema, read), schema)
+
+
+def _uncompiled(records: pa.Array, schema: pa.Schema, read: RecordReader) -> Decoded:
     whole = by_template(records, schema)
     if whole is None:
         whole = by_arrow(records, schema)
