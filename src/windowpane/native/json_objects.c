@@ -13,6 +13,9 @@
 #ifdef __APPLE__
 #include <xlocale.h>
 #endif
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #ifndef WINDOWPANE_SOURCES
 #define WINDOWPANE_SOURCES ""
@@ -71,11 +74,22 @@ static cursor after_space(cursor at, cursor end)
 /* The first quote, backslash or control character of a string. */
 static cursor to_special(cursor at, cursor end)
 {
-    for (; at + 8 <= end; at += 8) {
+#ifdef __SSE2__
+    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(0x1F);
+    for (; end - at >= 16; at += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)at);
+        __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
+        found = _mm_or_si128(found, _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes));
+        int places = _mm_movemask_epi8(found);
+        if (places)
+            return at + __builtin_ctz((unsigned)places);
+    }
+#endif
+    for (; end - at >= 8; at += 8) {
         uint64_t word;
         memcpy(&word, at, 8);
-        uint64_t control = (word - EACH(0x20)) & ~word & EACH(0x80);
-        if (control | ZERO_BYTES(word ^ EACH('"')) | ZERO_BYTES(word ^ EACH('\\')))
+        uint64_t control_bytes = (word - EACH(0x20)) & ~word & EACH(0x80);
+        if (control_bytes | ZERO_BYTES(word ^ EACH('"')) | ZERO_BYTES(word ^ EACH('\\')))
             break;
     }
     while (at < end && *at != '"' && *at != '\\' && *at >= 0x20)
@@ -397,7 +411,7 @@ static int read_record(parser *self, cursor at, cursor end)
 static int is_ascii(cursor at, cursor end)
 {
     uint64_t found = 0, word;
-    for (; at + 8 <= end; at += 8) {
+    for (; end - at >= 8; at += 8) {
         memcpy(&word, at, 8);
         found |= word;
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from windowpane.errors import ConfigError, InternalError, SourceError
 from windowpane.remote.kafka_consumer import ConsumedPartition, ConsumerClient
 from windowpane.remote.librdkafka import EOF, Client, ClientError, Partition, UnusableError
 from windowpane.remote.message_batches import Event, Messages, Wanted
+from windowpane.scan.ahead import ahead
 from windowpane.scan.message_columns import FIRST, KEY, MARK, MARKED, PARTITION, TOPIC, UNTIL, VALUE
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Part
@@ -92,10 +93,14 @@ class RangeReader:
         wanted = Wanted(
             key="key" in names or self.messages.key_codec is not None, time=bool(names & {"timestamp", SOURCE_TIME})
         )
-        for each in (one for batch in handed for one in ranges_of(batch)):
+        ranges = [one for batch in handed for one in ranges_of(batch)]
+        return (self._record_batch(messages, each) for messages, each in ahead(self._fetched(ranges, wanted)))
+
+    def _fetched(self, ranges: Sequence[Range], wanted: Wanted) -> Iterator[tuple[Messages, Range]]:
+        for each in ranges:
             client = _client(self.fetching.settings)
             for messages in fetched(client, each, wanted, self.fetching):
-                yield self._record_batch(messages, each)
+                yield messages, each
 
     def _record_batch(self, messages: Messages, source: Range) -> pa.RecordBatch:
         """The columns that Spark's source would give, as far as they are used."""
