@@ -16,13 +16,14 @@ INSTALL = "install windowpane[kafka], which has the package confluent-kafka"
 _CONNECTION = frozenset({
     "bootstrap.servers", "client.id", "client.dns.lookup", "security.protocol", "sasl.mechanism", "ssl.key.password",
     "sasl.kerberos.service.name", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "metadata.max.age.ms",
-    "connections.max.idle.ms", "socket.connection.setup.timeout.ms",
+    "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms",
+    "metadata.recovery.strategy", "metadata.recovery.rebootstrap.trigger.ms", "enable.metrics.push",
 })  # fmt: skip
 _CONSUMER = frozenset(
-    {"isolation.level", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "check.crcs"}
+    {"isolation.level", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "check.crcs", "client.rack"}
 )
 _PRODUCER = frozenset({
-    "compression.type", "linger.ms", "batch.size", "delivery.timeout.ms", "retry.backoff.ms", "transaction.timeout.ms",
+    "compression.type", "linger.ms", "batch.size", "delivery.timeout.ms", "transaction.timeout.ms",
     "request.timeout.ms",
 })  # fmt: skip
 _RENAMED = {
