@@ -14,7 +14,7 @@ import pytest
 
 from tests.checkpoint.checkpoints import make_checkpoint
 from tests.checkpoint.memory_store import MemoryStore
-from windowpane.checkpoint import savepoint_asking
+from windowpane.checkpoint import questions
 from windowpane.checkpoint.control import REQUEST_FILE, Requests, SavepointRequest
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.run_lock import RunLock
@@ -69,6 +69,12 @@ class Run:
 
     savepoint = RunningPipeline.savepoint
 
+    def finish_repairs(self, give_up: Any) -> dict[str, list[int]]:
+        return {}
+
+    def failure(self, failed: StateError) -> StateError:
+        return failed
+
     def wait(self, seconds: float) -> bool:
         return self.stopping.wait(min(seconds, 0.01))
 
@@ -99,7 +105,7 @@ def test_a_running_pipeline_takes_it_between_two_micro_batches() -> None:
 
 
 def test_of_a_pipeline_that_stops_first_the_command_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(savepoint_asking, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(questions, "_LOOK_SECONDS", 0.1)
     store = MemoryStore()
     make_checkpoint(store, 3)
     run = Run(store)
@@ -127,13 +133,13 @@ def test_a_process_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> 
 def test_requests_to_end_come_first_and_answers_are_found_by_their_id() -> None:
     requests = Requests(MemoryStore())
     asked, other = SavepointRequest("x", "1"), SavepointRequest("x", "2")
-    assert requests.put_savepoint(asked)
-    assert not requests.put_savepoint(other)
+    assert requests.put_question(asked)
+    assert not requests.put_question(other)
     assert not requests.asks_to_end()
     requests.put("stop")
     assert requests.asks_to_end()
     assert requests.take() == "stop"
-    assert requests.put_savepoint(other)
+    assert requests.put_question(other)
     assert requests.take() == other
     requests.answer(other, {"code": "X"})
     assert requests.answered(asked) is None

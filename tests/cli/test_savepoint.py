@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from tests.checkpoint.checkpoints import write_batch
 from windowpane.checkpoint.folder import FolderStore
 from windowpane.checkpoint.plan_record import PlanFile, PlanRecord
+from windowpane.checkpoint.repairs import RepairRecord, Repairs
 from windowpane.checkpoint.restoring import MARK, Origin, mark
 from windowpane.checkpoint.savepoints import Savepoints
 from windowpane.checkpoint.transform import Checkpoint
@@ -158,6 +160,34 @@ def test_going_back_takes_back_what_came_after_from_sinks_that_deliver_once(fold
     (folder / "out" / f"part-hot-{RUN}-000000000004-00000.json").write_text("", encoding="utf-8")
     code, output = windowpane(folder, "reset", "--to", "monday", "--yes", "--json")
     assert [each["count"] for each in json.loads(output)["sinks"]] == [2, None, 0]
+
+
+def test_going_back_takes_back_repairs_that_came_after(folder: Path) -> None:
+    repairs, none = Repairs(FolderStore(folder / "state" / "hot" / "repairs")), pa.table({"x": [1]})
+    for number in range(3):
+        repairs.begin(RepairRecord(number, "done", 1, {"late": 1}, [f"dlq:{number}:1"], 1, 1), none, none)
+        name = f"part-hot.repair-{RUN}-{number:012}-00000.parquet"
+        (folder / "out" / name).write_text("", encoding="utf-8")
+        if not number:
+            windowpane(folder, "savepoint", "monday")
+    code, output = windowpane(folder, "reset", "--to", "monday", "--yes")
+    assert code == 0, output
+    assert "sink `out` (parquet): removed 2 files with results of repairs of hot after 0" in output
+    assert [path.name[-21:-14] for path in (folder / "out").glob("part-hot.repair-*")] == ["0000000"]
+    assert [record.number for record in repairs.all()] == [0]
+
+
+def test_going_back_behind_repairs_that_have_replaced_results_is_refused(folder: Path) -> None:
+    """A table has the corrected result only. What was there before would be missing."""
+    file = folder / "pipeline.toml"
+    table = '[sinks.out]\nformat = "duckdb"\noptions.table = "hot"\npath = "out.db"'
+    file.write_text(PIPELINE.replace('[sinks.out]\nformat = "parquet"\npath = "out"', table), encoding="utf-8")
+    windowpane(folder, "savepoint", "monday")
+    repairs, none = Repairs(FolderStore(folder / "state" / "hot" / "repairs")), pa.table({"x": [1]})
+    repairs.begin(RepairRecord(0, "done", 1, {"late": 1}, ["dlq:0:1"], 1, 1), none, none)
+    code, output = windowpane(folder, "reset", "--to", "monday", "--yes")
+    assert (code, "[REPAIRS_SINCE]" in output) == (1, True)
+    assert windowpane(folder, "reset", "--to", "monday", "--keep-results", "--yes")[0] == 0
 
 
 def test_going_back_that_was_cut_short_is_repeated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

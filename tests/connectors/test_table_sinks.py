@@ -130,6 +130,9 @@ def test_side_records(sink: MakeSink) -> None:
     made.write(batch(0, pa.table({"value": ['{"kind": "late"}']}), side_records=True))
     made.write(batch(0, pa.table({"value": ['{"kind": "error"}']}), side_records=True, run="r2"))
     assert made.side_records(None, Written("q", "r1")) == ['{"kind": "late"}']  # type: ignore[arg-type]
+    assert made.read_side(NO_ACCESS, runs=["r1"], transform="q") == [(0, '{"kind": "late"}')]
+    assert len(made.read_side(NO_ACCESS, runs=["r1", "r2"], transform="q")) == 2
+    assert made.read_side(NO_ACCESS, runs=["r1"], transform="other") == []
 
 
 def test_a_process_that_has_lost_its_lease_commits_nothing(sink: MakeSink) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -23,7 +24,7 @@ from windowpane.core import columns as c
 from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.plan.pipeline import plan_pipeline
 from windowpane.runtime.asking.asked import asked_transforms
-from windowpane.runtime.repairing.candidates import find_candidates
+from windowpane.runtime.repairing.candidates import find_candidates, taken_records
 from windowpane.runtime.repairing.folding import Folded, Folding
 from windowpane.testing import Harness
 
@@ -259,6 +260,63 @@ def test_plans_that_cannot_keep_windows_are_refused(tmp_path: Path, sql: str, wh
     error = json.loads(done.output)["error"]
     assert error["code"] == "UNSUPPORTED_KEEP_CLOSED"
     assert why in error["message"]
+
+
+def test_rows_of_a_query_that_cannot_be_repaired_are_refused_one_by_one(tmp_path: Path) -> None:
+    sql = "SELECT auction, count(*) AS n FROM bids GROUP BY countwindow(5), auction"
+    text = (PIPELINE % (sql, "1d", "")).replace('keep_closed = "1d"', "")
+    (tmp_path / "pipeline.toml").write_text(text, encoding="utf-8")
+    store = FolderStore(tmp_path / "state").below("hot")
+    (plan,) = plan_pipeline(load_pipeline(tmp_path / "pipeline.toml"))
+    PlanFile(store).create(PlanRecord.of(plan, 1))
+    store.replace("spark/metadata", json.dumps({"id": RUN}).encode())
+    late = {"kind": "late", "reason": "behind_watermark", "original_event": {"auction": 1, "price": 3, "ts": START}}
+    put_rows(tmp_path / "dlq", 0, [late, late], "hot.side")
+    found = json.loads(run(tmp_path, "--from", "dlq", "--dry-run").stdout)
+    assert [each["record"] for each in found["refused"]] == ["dlq:0:1", "dlq:0:2"]
+    assert "count windows, which time alone does not define" in found["refused"][0]["refused"]
+    text = CliRunner().invoke(app, ["repair", str(tmp_path / "pipeline.toml"), "--from", "dlq", "--dry-run"]).stdout
+    assert "hot: nothing to repair\n  not repaired, 2 rows: no window of this query can be repaired" in text
+
+
+def test_rows_whose_windows_are_open_are_replayed_and_others_refused(tmp_path: Path) -> None:
+    """A replay waits for a micro-batch that nobody has planned yet, and takes no record twice."""
+    ran(tmp_path, "tumbling")
+    rows = [{"auction": 1, "price": price, "ts": START + at} for price, at in ((3, 119), (4, 119), (5, 20), (0, 119))]
+    put_rows(tmp_path / "dlq", 20, [
+        {"kind": "error", "reason": "decode_error", "original_event": {"_corrupt_record": json.dumps(row)}}
+        for row in rows
+    ], "hot.side")  # fmt: skip
+
+    def replay(*more: str) -> Any:
+        given = ["replay", str(tmp_path / "pipeline.toml"), "--from", "dlq", "--where", "kind = 'error'", *more]
+        return CliRunner().invoke(app, given)
+
+    assert "would replay 2 error rows" in replay("--dry-run").stdout
+    done = json.loads(replay("--json").stdout)
+    assert (done["replay"], done["replayed"], done["after_batch"]) == (0, {"error": 2}, -1)
+    reasons = sorted(each["refused"].partition(",")[0] for each in done["refused"])
+    assert reasons == ["WHERE excludes it", "its windows are closed"]
+    (asked,) = asked_transforms(tmp_path / "pipeline.toml", None)
+    (waiting,) = asked.checkpoint.replays.waiting()
+    assert waiting.rows == rows[:2]
+    assert "nothing to replay" in replay().stdout, "no record is taken twice"
+    left = find_candidates(asked, "dlq", "kind = 'error'", taken_records(asked.checkpoint))
+    assert [each.record.line for each in left] == [3, 4]
+    asked.checkpoint.replays.finish(0)
+    asked.checkpoint.replays.finish(0)
+    assert (asked.checkpoint.replays.waiting(), asked.checkpoint.replays.kinds()) == ([], {"error": 2})
+
+
+def test_side_records_of_parquet_files_are_read(tmp_path: Path) -> None:
+    ran(tmp_path, "tumbling")
+    file = tmp_path / "pipeline.toml"
+    for part in list((tmp_path / "dlq").iterdir()):
+        pq.write_table(pa.table({"value": part.read_text().splitlines()}), part.with_suffix(".parquet"))
+        part.unlink()
+    text = file.read_text().replace('[sinks.dlq]\nformat = "json"', '[sinks.dlq]\nformat = "parquet"')
+    file.write_text(text, encoding="utf-8")
+    _folded(tmp_path)
 
 
 def test_closed_windows_expire(tmp_path: Path) -> None:

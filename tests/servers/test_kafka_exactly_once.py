@@ -108,6 +108,8 @@ def test_a_batch_that_comes_again_is_skipped_and_only_the_last_process_writes(
     assert second.count_rows(NO_ACCESS, runs=["r1"], transform="q", side=False) == {0: 2, 1: 1, 2: 1}
     assert second.count_rows(NO_ACCESS, runs=["r1", "r2"], transform="q", side=False) == {0: 3, 1: 1, 2: 1}
     assert second.count_rows(NO_ACCESS, runs=["r1"], transform="q", side=True) == {0: 1}
+    assert second.read_side(NO_ACCESS, runs=["r1"], transform="q") == [(0, '{"n": 7}')]
+    assert second.read_side(NO_ACCESS, runs=["r2"], transform="q") == []
 
     def is_followed() -> None:
         raise StateError("LEASE_LOST", "another process", None)

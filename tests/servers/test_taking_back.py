@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import psycopg
 import pytest
 from psycopg import sql
@@ -51,3 +53,22 @@ def test_rows_after_the_savepoint_go(database: Database) -> None:
         with pytest.raises(SinkError) as too_far:
             take_back_rows("out", options, runs=["a"], transform="t", side=False, after=1)
         assert too_far.value.code == "SINK_TOO_FAR"
+
+
+def test_side_records_are_read_by_run_and_transform(database: Database) -> None:
+    """A batch that the table of batches has forgotten is known by what its records say."""
+    sink = PostgresSink("aside", {"url": database.url, "table": "hot"})
+    assert sink.read_side(NO_ACCESS, runs=["a"], transform="t") == [], "no table yet"
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(CREATE_LEDGER.format(sql.Identifier("windowpane_batches")))
+        connection.execute("CREATE TABLE hot (record jsonb, _batch bigint)")
+        for number, (run, transform) in enumerate([("a", "t"), ("b", "t"), ("a", "u")]):
+            connection.execute(
+                "INSERT INTO windowpane_batches (target, run, transform, side, batch_id, final) "
+                "VALUES ('hot', %s, %s, true, %s, false)", (run, transform, number + 5),
+            )  # fmt: skip
+            record = json.dumps({"transform": transform, "kind": "late", "number": number})
+            connection.execute("INSERT INTO hot VALUES (%s, %s)", (record, number + 1))
+        connection.execute("INSERT INTO hot VALUES (%s, 77)", (json.dumps({"transform": "t", "number": 3}),))
+        found = sink.read_side(NO_ACCESS, runs=["a"], transform="t")
+    assert sorted((batch, json.loads(text)["number"]) for batch, text in found) == [(-1, 3), (5, 0)]

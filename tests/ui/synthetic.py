@@ -131,6 +131,7 @@ class Synthetic:
         more = {
             "sinks": sinks, "side_sinks": side if routed else {}, "rows_per_second": float(entry.accounting["in_"]),
             "routes": dict.fromkeys(("late", "error", "duplicate"), "aside" if routed else "metrics_only"),
+            "unread": {"files": 3, "messages": 1_200},
         }  # fmt: skip
         return describe_entry(entry) | more
 

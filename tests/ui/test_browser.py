@@ -105,6 +105,8 @@ def test_figures_are_those_of_the_status(page: Page, made: Synthetic) -> None:
     show(page, "windows/busiest")
     assert figure(page, "open_windows") == f"{found['open_windows']:,}"
     assert figure(page, "held_by") == found["held_by"] == "bids/3"
+    show(page, "performance/busiest")
+    assert figure(page, "unread") == "3 files, 1,200 messages"
     show(page, "graph")
     assert figure(page, "graph busiest in") == f"{found['totals']['in']:,} rows"
     assert figure(page, "rate bids busiest") == short(found)

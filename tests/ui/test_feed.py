@@ -28,6 +28,8 @@ def test_the_document_has_plans_batches_and_partitions(made: Synthetic) -> None:
     assert found["plans"]["busiest"]["sinks"] == ["results"]
     assert found["plans"]["busiest"]["lateness_us"] == [5_000_000]
     assert [point["batch_id"] for point in found["history"]["turnover"]] == list(range(30))
+    unread = [point["unread"] for point in found["history"]["turnover"]]
+    assert unread == [None] * 29 + [{"files": 3, "messages": 1_200}], "what older batches had left is not known"
     assert found["partitions"]["busiest"]["held_by"] == "bids/3"
     assert set(found["partitions"]["busiest"]["maxima"]) == {f"bids/{number}" for number in range(4)}
     assert found["problems"] == []

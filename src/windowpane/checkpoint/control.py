@@ -20,6 +20,8 @@ _ANSWERS = "answers"
 _POLL_SECONDS = 0.1
 _ENDING = ("drain", "stop")
 _SAVEPOINT = "savepoint"
+SideRowsCommand: TypeAlias = Literal["repair", "replay"]
+_SIDE_ROWS: tuple[SideRowsCommand, ...] = ("repair", "replay")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,30 @@ class SavepointRequest:
 
     name: str
     id: str
+
+    def content(self) -> dict[str, Any]:
+        return {"request": _SAVEPOINT, "name": self.name}
+
+
+@dataclass(frozen=True)
+class SideRowsRequest:
+    """Asks for side rows to be repaired or replayed, and for an answer under this id."""
+
+    command: SideRowsCommand
+    transform: str
+    sink: str
+    """The side output from which rows are taken."""
+    where: str | None
+    stream: str | None
+    id: str
+
+    def content(self) -> dict[str, Any]:
+        named = {"transform": self.transform, "sink": self.sink, "where": self.where, "stream": self.stream}
+        return {"request": self.command, **named}
+
+
+Question: TypeAlias = SavepointRequest | SideRowsRequest
+"""A request that the running pipeline answers."""
 
 
 class Requests:
@@ -51,23 +77,26 @@ class Requests:
         """Ask the running pipeline."""
         self._store.replace(REQUEST_FILE, encoded({"request": request, "pid": os.getpid()}, indent=None))
 
-    def put_savepoint(self, asked: SavepointRequest) -> bool:
-        """Ask for a savepoint; False if another request is there that the pipeline has not seen yet."""
-        content = {"request": _SAVEPOINT, "name": asked.name, "id": asked.id, "pid": os.getpid()}
+    def put_question(self, asked: Question) -> bool:
+        """Ask for an answer; False if another request is there that the pipeline has not seen yet."""
+        content = asked.content() | {"id": asked.id, "pid": os.getpid()}
         return self._store.create(REQUEST_FILE, encoded(content, indent=None))
 
-    def withdraw(self, asked: SavepointRequest) -> None:
+    def withdraw(self, asked: Question) -> None:
         """Nobody waits for the answer any more."""
         content = read_object(self._store, REQUEST_FILE, {})
         if content is not None and content.get("id") == asked.id:
             self._store.delete(REQUEST_FILE)
         self._store.delete(_answer(asked))
 
-    def answer(self, asked: SavepointRequest, error: dict[str, Any] | None = None) -> None:
-        """Say that it is done, or why not."""
-        self._store.replace(_answer(asked), encoded({"error": error}), durable=False)
+    def answer(
+        self, asked: Question, error: dict[str, Any] | None = None, result: dict[str, Any] | None = None
+    ) -> None:
+        """Say that it is done, or why not. `result`: what it came to."""
+        content = {"error": error} | ({} if result is None else {"result": result})
+        self._store.replace(_answer(asked), encoded(content), durable=False)
 
-    def answered(self, asked: SavepointRequest) -> dict[str, Any] | None:
+    def answered(self, asked: Question) -> dict[str, Any] | None:
         """The answer; None as long as there is none."""
         return read_object(self._store, _answer(asked), {})
 
@@ -79,7 +108,7 @@ class Requests:
             return False
         return content is not None and content.get("request") in _ENDING
 
-    def take(self) -> Request | SavepointRequest | None:
+    def take(self) -> Request | Question | None:
         """The request that has arrived, once."""
         if time.monotonic() < self._looked + self._every:
             return None
@@ -96,6 +125,9 @@ class Requests:
         asked = content.get("request")
         if asked == _SAVEPOINT:
             return SavepointRequest(str(content.get("name")), str(content.get("id")))
+        if asked in _SIDE_ROWS:
+            named = {name: str(content.get(name)) for name in ("transform", "sink", "id")}
+            return SideRowsRequest(asked, where=content.get("where"), stream=content.get("stream"), **named)
         return asked if asked in _ENDING else None
 
 
@@ -122,9 +154,10 @@ def ask(store: Store, request: Request, timeout: float) -> str:
     return str((StatusFile(store).read() or {}).get("state", "stopped"))
 
 
-def _answer(asked: SavepointRequest) -> str:
+def _answer(asked: Question) -> str:
     return f"{_ANSWERS}/{asked.id}.json"
 
 
-def new_savepoint_request(name: str) -> SavepointRequest:
-    return SavepointRequest(name, uuid.uuid4().hex)
+def new_id() -> str:
+    """Under which a question is answered."""
+    return uuid.uuid4().hex

@@ -51,6 +51,10 @@ class Entry:
     """Rows that are read again, by the kind they had: counted as buffered."""
     reinjecting: int = 0
     """Rows in the reinjection queue; a part of the buffered rows."""
+    replays: list[int] = field(default_factory=list)
+    """Replays whose rows this batch has read: side rows of earlier batches, which count as made."""
+    replayed: dict[str, int] = field(default_factory=dict)
+    """Their rows, by the kind that they had."""
     maxima: dict[str, int] = field(default_factory=dict)
     latest_us: int | None = None
     """The largest event time of all rows read so far; None in entries of earlier versions."""
@@ -89,8 +93,8 @@ class Entry:
     fence: int = 0
     """The number of the process that wrote the entry among those that have held the checkpoint's lease."""
     sums: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, under `rows` results, future rows and
-    refused results.
+    """Over all batches up to this one: `side`, `dropped`, `times`, `reinjected`, `replayed`, and under `rows` results,
+    future rows and refused results.
     """
 
     @staticmethod
@@ -101,6 +105,7 @@ class Entry:
     def summed(self, before: Entry | None) -> Entry:
         """This entry with `sums` added to those of the entry before."""
         own = {"side": self.side, "dropped": self.dropped, "times": self.times, "reinjected": self.reinjected}
+        own |= {"replayed": self.replayed} if self.replayed or (before and "replayed" in before.sums) else {}
         own["rows"] = {"results": self.results, "future_rows": self.future_rows, "refused": self.refused}
         earlier = before.sums if before else {}
         sums = {name: dict(Counter(earlier.get(name, {})) + Counter(counts)) for name, counts in own.items()}

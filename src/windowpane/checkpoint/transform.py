@@ -31,6 +31,7 @@ from windowpane.checkpoint.plan_record import (
 from windowpane.checkpoint.records import FORMAT, encoded, read_object
 from windowpane.checkpoint.reinjection_queue import ReinjectionQueue
 from windowpane.checkpoint.repairs import Repairs
+from windowpane.checkpoint.replays import Replays
 from windowpane.checkpoint.result_outbox import ResultOutbox
 from windowpane.checkpoint.savepoint_taking import RUNS_FILE
 from windowpane.checkpoint.store import Store
@@ -140,6 +141,11 @@ class Checkpoint:
     @property
     def repairs(self) -> Repairs:
         return Repairs(self.store.below("repairs"))
+
+    @property
+    def replays(self) -> Replays:
+        """Side rows that are read once more."""
+        return Replays(self.store.below("replays"))
 
     def runs(self) -> list[str]:
         """The identities under which batches were written: those before going back to a savepoint, and the present."""

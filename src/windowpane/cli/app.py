@@ -102,8 +102,12 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "windowpane audit --recompute 3",
     ),
     ask_commands.repair: (
-        "windowpane stop && windowpane repair --from dlq --dry-run",
+        "windowpane repair --from dlq --dry-run",
         "windowpane repair jobs/pipeline.toml --from dlq --where \"kind = 'late'\"",
+    ),
+    ask_commands.replay: (
+        "windowpane replay --from dlq --dry-run",
+        "windowpane replay jobs/pipeline.toml --from dlq --where \"reason = 'decode_error'\"",
     ),
     run_commands.ui: (
         "windowpane ui",

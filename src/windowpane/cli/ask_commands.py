@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windowpane.cli.options import AsJson, CheckpointPlace, Debug, PipelineFile, TransformName
+from windowpane.cli.options import AnswerTimeout, AsJson, CheckpointPlace, Debug, PipelineFile, TransformName
 from windowpane.cli.report import reporting
 
 
@@ -116,25 +116,61 @@ def audit(
             raise typer.Exit(1)
 
 
+SideSink = Annotated[str, typer.Option("--from", metavar="SINK", help="The side output from which rows are taken.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="SQL", help="Only these rows: kind, reason, event_time, window_start, event …"),
+]
+StreamName = Annotated[
+    str | None, typer.Option("--stream", metavar="NAME", help="The stream of the rows, if there are several.")
+]
+
+
 def repair(
     pipeline: PipelineFile = None,
     *,
-    source: Annotated[
-        str, typer.Option("--from", metavar="SINK", help="The side output whose rows are folded into their windows.")
-    ],
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Only these rows: kind, reason, event_time, window_start, event …"),
-    ] = None,
+    source: SideSink,
+    where: Where = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show windows before and after, and change nothing.")
     ] = False,
+    stream: StreamName = None,
     transform: TransformName = None,
+    checkpoint: CheckpointPlace = None,
+    timeout: AnswerTimeout = 600.0,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Fold late, evicted and once unreadable rows into the closed windows that they missed. The pipeline is stopped."""
+    """Fold late, evicted and once unreadable rows into the closed windows that they missed.
+
+    If the pipeline runs, it does so between two micro-batches; else this command does.
+    """
     with reporting(as_json=as_json, debug=debug) as out:
         from windowpane.cli.repair import RepairArguments, answer  # noqa: PLC0415
 
-        out.write(answer(pipeline, RepairArguments(source, where, dry_run, transform), as_json=as_json))
+        given = RepairArguments(source, where, dry_run, transform, timeout, checkpoint, stream)
+        out.write(answer(pipeline, given, as_json=as_json))
+
+
+def replay(
+    pipeline: PipelineFile = None,
+    *,
+    source: SideSink,
+    where: Where = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which rows can be replayed, and why not.")] = False,
+    stream: StreamName = None,
+    transform: TransformName = None,
+    checkpoint: CheckpointPlace = None,
+    timeout: AnswerTimeout = 600.0,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Read side rows once more whose windows are still open, after their schema or data was corrected.
+
+    The next micro-batch takes them, whether the pipeline runs now or is started later.
+    """
+    with reporting(as_json=as_json, debug=debug) as out:
+        from windowpane.cli.repair import RepairArguments, replay  # noqa: PLC0415
+
+        given = RepairArguments(source, where, dry_run, transform, timeout, checkpoint, stream)
+        out.write(replay(pipeline, given, as_json=as_json))

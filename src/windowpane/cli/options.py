@@ -17,6 +17,9 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when wind
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the pipeline to end.")
 ]
+AnswerTimeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for a pipeline that runs.")
+]
 CheckpointPlace = Annotated[
     str | None,
     typer.Option("--checkpoint", metavar="PLACE", help="A folder or an address instead of the file's `checkpoint`."),

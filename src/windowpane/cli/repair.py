@@ -1,4 +1,4 @@
-"""`windowpane repair`: what becomes of each side row, and of each window before and after."""
+"""`windowpane repair` and `replay`: what becomes of each side row, and of each window before and after."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -15,9 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from windowpane.cli.figures import output_width
+from windowpane.config import find_pipeline
 from windowpane.errors import ConfigError
+from windowpane.plan.repairable import unrepairable
 from windowpane.runtime.asking.asked import Asked, asked_transforms, counted, shown
-from windowpane.runtime.repairing.repairing import Repair, Repaired, RepairOptions
+from windowpane.runtime.location import store_of_file
+from windowpane.runtime.repairing.asking import Asking
+from windowpane.runtime.repairing.repairing import RepairOptions
 
 if TYPE_CHECKING:
     from windowpane.runtime.pipeline import Pipeline
@@ -33,11 +38,42 @@ class RepairArguments:
     where: str | None
     dry_run: bool
     transform: str | None
+    timeout: float = 600.0
+    place: str | None = None
+    """The checkpoint, instead of the one in the file."""
+    stream: str | None = None
+
+    def options(self) -> RepairOptions:
+        return RepairOptions(self.sink, self.where, self.dry_run, self.stream)
 
 
 def answer(path: Path | None, given: RepairArguments, *, as_json: bool) -> str:
     """The text to print."""
-    transforms = [asked for asked in asked_transforms(path, given.transform) if asked.plan.keep_closed_us is not None]
+    transforms = list(asked_transforms(path, given.transform, given.place))
+    done = _asking(path, given, _repairable(transforms)).repaired(given.timeout)
+    return json.dumps(done, indent=2, ensure_ascii=False) if as_json else _text(done)
+
+
+def replay(path: Path | None, given: RepairArguments, *, as_json: bool) -> str:
+    """The text to print."""
+    transforms = list(asked_transforms(path, given.transform, given.place))
+    if len(transforms) > 1:
+        names = ", ".join(asked.name for asked in transforms)
+        raise ConfigError("TOO_MANY_TRANSFORMS", "a replay is of one transform", f"choose: --transform, one of {names}")
+    done = _asking(path, given, transforms[0]).replayed(given.timeout)
+    return json.dumps(done, indent=2, ensure_ascii=False) if as_json else _replayed(done)
+
+
+def _asking(path: Path | None, given: RepairArguments, asked: Asked) -> Asking:
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    store = store_of_file(path or find_pipeline(), given.place)
+    return Asking(asked, given.options(), store, lambda: _pipeline(asked, given.place), _say)
+
+
+def _repairable(found: Sequence[Asked]) -> Asked:
+    transforms = [asked for asked in found if asked.plan.keep_closed_us is not None]
+    if not transforms:  # why not is said row by row
+        transforms = [asked for asked in found if unrepairable(asked.plan) is not None]
     if not transforms:
         raise ConfigError(
             "NO_CLOSED_WINDOWS", "no transform keeps closed windows, so nothing can be repaired",
@@ -46,17 +82,14 @@ def answer(path: Path | None, given: RepairArguments, *, as_json: bool) -> str:
     if len(transforms) > 1:
         names = ", ".join(asked.name for asked in transforms)
         raise ConfigError("TOO_MANY_TRANSFORMS", "a repair is of one transform", f"choose: --transform, one of {names}")
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    (asked,) = transforms
-    options = RepairOptions(given.sink, given.where, given.dry_run)
-    done = Repair(asked, options, lambda: _pipeline(asked), _say).carry_out()
-    return json.dumps(done.as_dict(), indent=2, default=str, ensure_ascii=False) if as_json else _text(done)
+    return transforms[0]
 
 
-def _pipeline(asked: Asked) -> Pipeline:
+def _pipeline(asked: Asked, place: str | None) -> Pipeline:
     from windowpane.runtime.pipeline import Pipeline  # noqa: PLC0415  # loads PySpark
+    from windowpane.runtime.savepoints import with_checkpoint  # noqa: PLC0415
 
-    return Pipeline(asked.config, (asked.plan,))
+    return Pipeline(with_checkpoint(asked.config, place), (asked.plan,))
 
 
 def _say(text: str) -> None:
@@ -64,33 +97,51 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _text(done: Repaired) -> str:
-    folded = done.folded
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in done.repaired.items())
-    lines = [f"{done.transform}: finished repair {number}, which was cut short" for number in done.finished]
-    if not folded.taken:
-        lines.append(f"{done.transform}: nothing to repair")
+def _text(done: dict[str, Any]) -> str:
+    name, changes = done["transform"], done["changes"]
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in done["repaired"].items())
+    lines = [f"{name}: finished repair {number}, which was cut short" for number in done["finished"]]
+    if not done["repaired"]:
+        lines.append(f"{name}: nothing to repair")
     else:
-        would = "would repair" if done.dry_run else f"repair {done.number}:"
+        would = "would repair" if done["dry_run"] else f"repair {done['repair']}:"
+        rows = "row" if sum(done["repaired"].values()) == 1 else "rows"
         lines.append(
-            f"{done.transform}: {would} {kinds} in {counted(folded.windows, 'window')}, "
-            f"{counted(len(folded.changes), 'corrected result')}"
+            f"{name}: {would} {kinds} {rows} in {counted(done['windows'], 'window')}, "
+            f"{counted(len(changes), 'corrected result')}"
         )
-    reasons = Counter(each.refused for each in folded.refused)
-    lines += [f"  not repaired, {counted(count, 'row')}: {reason}" for reason, count in reasons.most_common()]
-    return "\n".join([*lines, *([_drawn(_changes(done))] if folded.taken else [])])
+    lines += _refused(done, "repaired")
+    return "\n".join([*lines, *([_drawn(_changes(changes))] if changes else [])])
 
 
-def _changes(done: Repaired) -> Table:
+def _refused(done: dict[str, Any], what: str) -> list[str]:
+    reasons = Counter(each["refused"] for each in done["refused"])
+    return [f"  not {what}, {counted(count, 'row')}: {reason}" for reason, count in reasons.most_common()]
+
+
+def _replayed(done: dict[str, Any]) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in done["replayed"].items())
+    rows = "row" if sum(done["replayed"].values()) == 1 else "rows"
+    told = f"{done['transform']}: nothing to replay"
+    if done["replayed"]:
+        would = "would replay" if done["dry_run"] else f"replay {done['replay']}:"
+        told = (
+            f"{done['transform']}: {would} {kinds} {rows}, in the first micro-batch after batch {done['after_batch']}"
+        )
+    left = [f"  {counted(done['left'], 'row')} more: replay again"] if done["left"] else []
+    return "\n".join([told, *left, *_refused(done, "replayed")])
+
+
+def _changes(changes: list[dict[str, Any]]) -> Table:
     """Each corrected window and group, with the values that it had before."""
     table = Table(title="windows before and after", title_justify="left")
-    first = done.folded.changes[0]
+    first = changes[0]
     for name in ("window", *first["group"], *first["after"]):
         table.add_column(name, justify="right")
-    for each in done.folded.changes[:SHOWN]:
+    for each in changes[:SHOWN]:
         values = (_cell(name, each["before"], value) for name, value in each["after"].items())
         table.add_row(shown(each["window_start_us"]), *map(str, each["group"].values()), *values)
-    if len(done.folded.changes) > SHOWN:
+    if len(changes) > SHOWN:
         table.caption = f"the first {SHOWN}; --json has all"
     return table
 

@@ -92,6 +92,8 @@ def _transform(name: str, each: dict[str, Any], store: Store | None = None) -> s
         "": proof(totals),
     }
     rows |= {name: proof(stage["totals"]) for name, stage in each.get("stages", {}).items()}
+    if any(each.get("unread", {}).values()):
+        rows["unread input"] = ", ".join(f"{count:,} {what}" for what, count in each["unread"].items())
     rows |= _more(each)
     repaired = transform_checkpoint(store, name).repairs.repaired() if store is not None else None
     if repaired:
@@ -107,6 +109,9 @@ def _more(each: dict[str, Any]) -> dict[str, str]:
         more["event times"] = ", ".join(f"{count:,} {source}" for source, count in times.items())
     if sums.get("reinjected"):
         more["read again"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["reinjected"].items())
+    if sums.get("replayed"):
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in sums["replayed"].items())
+        more["replayed"] = f"{counts} rows, which count as made"
     if sums.get("dropped"):
         more["dropped"] = ", ".join(f"{count:,} {kind}" for kind, count in sums["dropped"].items())
     if refused := sums.get("rows", {}).get("refused"):

@@ -110,6 +110,11 @@ class ExactlyOnceKafkaSink(Sink):
 
         return count_messages(self._topic, self._settings, [Written(transform, run) for run in runs], side=side)
 
+    def read_side(self, access: Access, *, runs: Sequence[str], transform: str) -> list[tuple[int, str]]:
+        from windowpane.connectors.kafka_reading import side_messages  # noqa: PLC0415  # an extra
+
+        return side_messages(self._topic, self._settings, [Written(transform, run) for run in runs])
+
     def close(self) -> None:
         writers, self._writers = self._writers, {}
         for writer in writers.values():

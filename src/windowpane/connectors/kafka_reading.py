@@ -45,6 +45,15 @@ def read_side_records(topic: str, settings: Mapping[str, str], written: Written)
     return [(message.value() or b"").decode() for message in _committed(topic, settings, written, side=True)]
 
 
+def side_messages(topic: str, settings: Mapping[str, str], whose: Sequence[Written]) -> list[tuple[int, str]]:
+    """Side records as JSON, each with its batch."""
+    return [
+        (int(_headers(message).get("batch_id", -1)), (message.value() or b"").decode())
+        for written in whose
+        for message in _committed(topic, settings, written, side=True)
+    ]
+
+
 def count_messages(topic: str, settings: Mapping[str, str], whose: Sequence[Written], *, side: bool) -> dict[int, int]:
     """How many committed messages each batch has in a topic."""
     counts: Counter[int] = Counter()

@@ -207,6 +207,13 @@ class Sink(abc.ABC):
         """
         return None
 
+    def read_side(self, access: Access, *, runs: Sequence[str], transform: str) -> list[tuple[int, str]] | None:
+        """The side records of these runs of a transform as JSON, each with its batch; None if they cannot be read.
+
+        Without `open`. The batch is -1 where the sink no longer knows it.
+        """
+        return None
+
     @abc.abstractmethod
     def write(self, batch: SinkBatch) -> None:
         """Write the rows of one micro-batch."""

@@ -14,7 +14,7 @@ class Accounting:
     """Row counts of one micro-batch: rows in, rows by outcome, and `buffered`, the undecided rows held after it.
 
     read + made = in: `made` are the further rows that explode, grouping sets or a join with a static table have made of
-    the rows read.
+    the rows read, and side rows of earlier micro-batches that are replayed.
     """
 
     made: int = 0

@@ -111,6 +111,12 @@ FIGURES = (
         _by(lambda d: d["sums"].get("reinjected", {})), ("kind",), counts=True,
     ),
     Figure(
+        "rows_replayed", "Side rows that were read once more on request, by kind.",
+        _by(lambda d: d["sums"].get("replayed", {})), ("kind",), counts=True,
+    ),
+    Figure("input_unread", "Input that is known and not read yet: files and messages.",
+           _by(lambda d: {"files": 0, "messages": 0} | d.get("unread", {})), ("unit",)),
+    Figure(
         "event_times", "Rows by the source of their event time.",
         _by(lambda d: d["sums"].get("times", {})), ("source",), counts=True,
     ),

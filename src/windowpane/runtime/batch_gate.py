@@ -50,4 +50,4 @@ class BatchGate:
             with self._changed:
                 if self._changed.wait_for(lambda: not self._running, _POLL_SECONDS):
                     return
-        raise StateError(GIVEN_UP, "the pipeline stops before it has taken the savepoint")
+        raise StateError(GIVEN_UP, "the pipeline stops before it has carried out the request")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -60,19 +61,23 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "held_by": last.held_by if last else None,
         "source_partitions": last.maxima if last else {},
         "open_windows": last.open_windows if last else 0,
-        "totals": after_repairs(named(last.totals), checkpoint) if last else {},
+        "totals": final_totals(last, checkpoint) if last else {},
         "waiting_results": waiting_results(checkpoint),
         "stages": {name: named(each) for name, each in last.stage_totals.items()} if last else {},
     }
 
 
-def after_repairs(totals: dict[str, int], checkpoint: Checkpoint) -> dict[str, int]:
-    """Totals in which rows that were repaired are no longer late, evicted or errors."""
-    moved = checkpoint.repairs.repaired()
-    if not moved:
-        return totals
-    left = {kind: totals.get(kind, 0) - count for kind, count in moved.items()}
-    return totals | left | {"repaired": moved.total()}
+def final_totals(last: Entry, checkpoint: Checkpoint) -> dict[str, int]:
+    """Totals in which each row counts once, where it ended at last.
+
+    Rows that were repaired are `repaired`, no longer late, evicted or errors. Those that were replayed are where the
+    stream has put them since. `last`: the last entry of the ledger.
+    """
+    totals, moved = named(last.totals), checkpoint.repairs.repaired()
+    again = Counter(last.sums.get("replayed", {}))
+    left = {kind: totals.get(kind, 0) - count for kind, count in (moved + again).items()}
+    twice = {name: totals.get(name, 0) - again.total() for name in ("in", "made")} if again else {}
+    return totals | left | twice | ({"repaired": moved.total()} if moved else {})
 
 
 def waiting_results(checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:

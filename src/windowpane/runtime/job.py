@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from windowpane.spark.session import prepare_session
 
 AVAILABLE_NOW = Trigger("available_now")
 _log = logging.getLogger("windowpane.run")
+_UNREAD_SECONDS = 1.0
 _ONE_AT_A_TIME = threading.Lock()
 """A query starts with the settings that it finds in the session, and they differ between queries."""
 
@@ -95,6 +97,8 @@ class RunningJob:
     _built: Reading = field(init=False, default=EXACTLY)
     _raised: Exception | None = field(init=False, default=None)
     """What the last micro-batch raised on the driver: Spark would pass on its text only."""
+    _unread: dict[str, int] = field(init=False, default_factory=dict)
+    _unread_at: float = field(init=False, default=float("-inf"))
     _between: bool = field(init=False, default=False)
     """A query has ended, or is about to, and the next one has not started."""
 
@@ -113,6 +117,14 @@ class RunningJob:
     def active(self) -> bool:
         """Whether the query runs, or will in a moment. May be called from within a micro-batch."""
         return self._between or bool(self.query.isActive)
+
+    def unread(self) -> dict[str, int]:
+        """As of `DriverCalls.unread`, asked for once a second at most. May be called from any thread."""
+        if time.monotonic() > self._unread_at + _UNREAD_SECONDS:
+            self._unread_at = time.monotonic()
+            with contextlib.suppress(Exception):  # the query ends, or Spark is gone: nothing depends on it
+                self._unread = self.runner.calls.unread(str(self.query.id))
+        return self._unread
 
     def begin(self, trigger: Trigger) -> None:
         """Start the query from its checkpoint."""

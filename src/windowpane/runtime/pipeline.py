@@ -141,8 +141,9 @@ class Pipeline:
             metrics = self._serve_metrics(board)
             session = spark or self.session()
             running = RunningPipeline(
-                session, store=store, lock=lock, board=board, log=self.log, owns_session=spark is None, metrics=metrics
-            )
+                session, store=store, lock=lock, board=board, log=self.log, owns_session=spark is None, metrics=metrics,
+                config=self.config, given=self.sinks,
+            )  # fmt: skip
         except BaseException:
             if metrics is not None:
                 metrics.close()

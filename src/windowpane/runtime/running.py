@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,10 +15,16 @@ from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoint_taking import take_savepoint
 from windowpane.checkpoint.savepoints import Savepoint
 from windowpane.checkpoint.store import Store
+from windowpane.config import PipelineConfig
+from windowpane.connectors.sinks import Sink
+from windowpane.errors import StateError, WindowpaneError, nearest
 from windowpane.observe.endpoint import MetricsEndpoint
+from windowpane.runtime.asking.asked import current
 from windowpane.runtime.draining import drain, settle
 from windowpane.runtime.failures import spark_failure
 from windowpane.runtime.job import RunningJob, RunningTransform
+from windowpane.runtime.repairing.repairing import Repair, Repaired, RepairOptions, begun_repairs, deliver_begun
+from windowpane.runtime.repairing.replaying import Replayed, replay_rows
 from windowpane.runtime.status import Board
 
 _POLL_SECONDS = 0.25
@@ -37,8 +43,11 @@ class RunningPipeline:
         log: Path,
         owns_session: bool,
         metrics: MetricsEndpoint | None = None,
+        config: PipelineConfig | None = None,
+        given: Mapping[str, Sink] | None = None,
     ) -> None:
         self.spark, self.board, self.metrics = spark, board, metrics
+        self._config, self._given = config, given or {}
         self.store = store
         """The checkpoint, to be changed as long as this process holds its lock."""
         self.jobs: list[RunningJob] = []
@@ -94,6 +103,60 @@ class RunningPipeline:
             return contextlib.nullcontext() if gate is None else gate.closed(give_up)
 
         return take_savepoint(self.store, name, standstill)
+
+    def repair(self, transform: str, options: RepairOptions, give_up: Callable[[], bool] = lambda: False) -> Repaired:
+        """Fold side rows into the closed windows that they missed, between two micro-batches.
+
+        Waits for a running micro-batch, so none may call it. StateError if `give_up` says so before it has ended.
+        """
+        assert self._config is not None, "the pipeline was started from its configuration"
+        job = self._job_of(transform)
+        with job.gate.closed(give_up):
+            asked = current(self._config, self.store, transform)
+            if options.dry_run:
+                return Repair(asked, options).foreseen()
+            return Repair(asked, options, self._given).carry_out(self._lock, self._own_session)
+
+    def replay(self, transform: str, options: RepairOptions, give_up: Callable[[], bool] = lambda: False) -> Replayed:
+        """Read side rows once more whose windows are open: the next micro-batch that is planned takes them.
+
+        Waits as `repair` does.
+        """
+        assert self._config is not None, "the pipeline was started from its configuration"
+        with self._job_of(transform).gate.closed(give_up):
+            found = replay_rows(current(self._config, self.store, transform), options)
+            for each in self.transforms:
+                if each.plan.transform == transform and each.runner.replaying is not None:
+                    each.runner.replaying.load()
+        return found
+
+    def finish_repairs(self, give_up: Callable[[], bool] = lambda: False) -> dict[str, list[int]]:
+        """Deliver repairs that a process has begun and not finished. Gives their numbers, by transform."""
+        finished = dict[str, list[int]]()
+        for transform in self.transforms:
+            begun = [] if transform.plan.keep_closed_us is None else begun_repairs(transform.checkpoint)
+            if begun and self._config is not None:
+                name = transform.plan.transform
+                with transform.job.gate.closed(give_up):
+                    asked = current(self._config, self.store, name)
+                    deliver_begun(asked, begun, self._lock, self._own_session, self._given)
+                finished[name] = [record.number for record in begun]
+        return finished
+
+    def _own_session(self) -> contextlib.AbstractContextManager[SparkSession]:
+        """The pipeline's session, which goes on afterwards."""
+        return contextlib.nullcontext(self.spark)
+
+    def _job_of(self, transform: str) -> RunningJob:
+        found = {each.plan.transform: each.job for each in self.transforms}
+        if transform not in found:
+            hint = f"it runs: {nearest(transform, list(found))}"
+            raise StateError("NOT_RUNNING", f"the running pipeline has no transform `{transform}`", hint)
+        return found[transform]
+
+    def failure(self, failed: Exception) -> WindowpaneError:
+        """The error for the user, of something that does not end the pipeline."""
+        return spark_failure(failed, None, self._log)
 
     def drain(self) -> dict[str, Entry | None]:
         """Process the available input, emit every open window and finish the checkpoint."""

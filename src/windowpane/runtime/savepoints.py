@@ -13,6 +13,7 @@ from windowpane.checkpoint.offset_log import OffsetLog
 from windowpane.checkpoint.outbox import Outbox
 from windowpane.checkpoint.plan_record import PlanFile
 from windowpane.checkpoint.records import encoded, read_object
+from windowpane.checkpoint.repairs import Repairs
 from windowpane.checkpoint.restoring import MARK, Origin, check_empty, check_restored, mark, restore
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.savepoint_taking import RUNS_FILE
@@ -24,7 +25,7 @@ from windowpane.errors import StateError, nearest
 from windowpane.plan.build import Plan
 from windowpane.plan.jobs import plan_jobs
 from windowpane.runtime.location import pipeline_store, prepare_store, store_at
-from windowpane.runtime.taking_back import Cut, Taken, sinks_after, take_back
+from windowpane.runtime.taking_back import Cut, Taken, check_repairs, sinks_after, take_back
 
 
 def admit(
@@ -97,7 +98,10 @@ class GoingBack:
         # Whether the queries are still the same is for the next start to say. New transforms begin anew.
         known = [plan for plan in plans if plan.transform in origin.savepoint.homes]
         _check_fits(origin, config, known, evolve=True)
-        return cls(config, origin, _cuts(origin), keeps_results)
+        cuts = _cuts(origin)
+        if not keeps_results:
+            check_repairs(config, cuts)
+        return cls(config, origin, cuts, keeps_results)
 
     def lines(self) -> list[str]:
         """What will happen, for people."""
@@ -146,7 +150,15 @@ def _cuts_of(origin: Origin, job: JobFolder) -> Iterable[Cut]:
             suffix = suffix_of(version)
             side = {name.partition("~")[0]: Outbox(boxes.below(name)).settled_until() for name in boxes.names()
                     if name == f"{name.partition('~')[0]}{suffix}"}  # fmt: skip
-            yield Cut(f"{home}{suffix}", runs, after, side)
+            yield Cut(f"{home}{suffix}", runs, after, side, _repaired_until(origin, home))
+
+
+def _repaired_until(origin: Origin, home: str) -> int | None:
+    """The last repair that the savepoint has; None if none was made since."""
+    kept = Repairs(Savepoints(origin.store).files(origin.savepoint).below(f"{home}/repairs"))
+    last = max((each.number for each in kept.all()), default=-1)
+    now = max((each.number for each in Repairs(origin.store.below(f"{home}/repairs")).all()), default=-1)
+    return last if now > last else None
 
 
 def job_runs(store: Store, job: JobFolder) -> list[str]:

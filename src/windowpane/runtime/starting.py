@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.job_claims import Claimed
@@ -24,6 +25,8 @@ from windowpane.core.windows import AlignedSpec
 from windowpane.plan.build import Plan
 from windowpane.plan.definitions import redefined
 from windowpane.plan.stages import LeafStage
+from windowpane.runtime.asking.asked import Asked
+from windowpane.runtime.asking.input_rows import InputRows
 from windowpane.runtime.job import RunningJob
 from windowpane.runtime.location import log_file
 from windowpane.runtime.notices import Notices, warn_of_no_ticks
@@ -39,6 +42,7 @@ from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.job_batch import JobRunner
 from windowpane.spark.job_inputs import JobMember
 from windowpane.spark.recent_rows import RecentRows
+from windowpane.spark.replaying import Replaying
 from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
 
@@ -59,6 +63,8 @@ class JobStart:
     """Sinks from Python, by name."""
     dropped: Sequence[str] = ()
     """Tags of transforms that the job no longer has."""
+    started: list[RunningJob] = field(init=False, default_factory=list)
+    """The job, once it is started."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -111,6 +117,7 @@ class JobStart:
                 lock=self.lock,
                 transforms=runners,
                 dropped=self.dropped,
+                job=dataflow.job,
             ),
             index=self._index(calls),
             tables=self.tables,
@@ -124,6 +131,7 @@ class JobStart:
             runner.output.begin(committed)
             runner.side.begin(committed)
         job.begin(trigger)
+        self.started.append(job)
         return job
 
     def _config(self, claimed: Claimed) -> PipelineConfig:
@@ -219,7 +227,19 @@ class JobStart:
             keep_closed_us=claimed.plan.keep_closed_us,
             tables=self.tables.used,
             recent=recent,
+            replaying=self._replaying(claimed, dataflow),
         )
+
+    def _replaying(self, claimed: Claimed, dataflow: Dataflow) -> Replaying | None:
+        """Of a transform's current version."""
+        if not version_of(claimed).is_current:
+            return None
+        asked = Asked(self._config(claimed), claimed.plan, claimed.checkpoint, running=False)
+
+        def evaluate(stream: str, rows: Sequence[Mapping[str, Any]], clock_us: int) -> pa.RecordBatch:
+            return InputRows(asked, stream, clock_us).of_dicts(rows)
+
+        return Replaying(claimed.checkpoint.replays, evaluate, dataflow.schemas[claimed.checkpoint.state_tag])
 
     def _index(self, calls: DriverCalls) -> BatchIndex:
         config, checkpoint = self.config, self.checkpoint
@@ -241,8 +261,9 @@ class JobStart:
         return hear
 
     def _status(self, claimed: Claimed, output: ResultOutput, side: SideOutput) -> dict[str, Any]:
-        """Further parts of a transform's status: the state of its sinks, where side rows go, and its job."""
+        """Further parts of a transform's status: the state of its sinks, where side rows go, unread input, its job."""
         routes = self._config(claimed).transforms[claimed.plan.transform].side_output.routes()
         targets = {kind: route.sink for kind, route in routes.items()}
         found = {"sinks": output.status(), "routes": targets, "side_sinks": side.status()}
+        found |= {"unread": self.started[0].unread() if self.started else {}}
         return found | ({"job": claimed.record.job} if claimed.record.job else {})

@@ -7,14 +7,16 @@ before would be there twice. Needs no Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from windowpane.checkpoint.addresses import local_path
 from windowpane.config import METRICS_ONLY, REINJECT, PipelineConfig
 from windowpane.connectors.file_names import BATCH_FILE, STAGING_FOLDER
+from windowpane.errors import StateError
 from windowpane.formats import sink_format
 from windowpane.remote.access import Access
+from windowpane.runtime.asking.sink_rows import REPAIR
 from windowpane.runtime.location import store_at
 
 
@@ -28,6 +30,8 @@ class Cut:
     batch_id: int
     side: dict[str, int] = field(default_factory=dict)
     """The last batch whose side rows a sink had taken, by sink, if that is not `batch_id`."""
+    repairs: int | None = None
+    """The last repair that the savepoint knows of, -1 for none; None if there was none since."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,6 +50,13 @@ class Taken:
     transform: str
     after: int
     count: int | None = None
+    repaired: bool = False
+    """It is about the results of repairs, and `after` is the number of one."""
+
+    @property
+    def label(self) -> str:
+        """By which the sink knows whose rows they are."""
+        return f"{self.transform}{REPAIR}" if self.repaired else self.transform
 
     @property
     def can_take_back(self) -> bool:
@@ -54,6 +65,8 @@ class Taken:
     def __str__(self) -> str:
         what = "side rows" if self.side else "results"
         since = f"{what} of {self.transform} after batch {self.after}"
+        if self.repaired:
+            since = f"results of repairs of {self.transform}" + (f" after {self.after}" if self.after >= 0 else "")
         if not self.can_take_back:
             return f"sink `{self.sink}` ({self.format}) keeps its {since}: they come again"
         if self.count is None:
@@ -72,6 +85,21 @@ def sinks_after(config: PipelineConfig, cut: Cut) -> Iterator[Taken]:
         if name in config.sinks and name not in (METRICS_ONLY, REINJECT):
             after = cut.after(name, side=side)
             yield Taken(name, config.sinks[name].format, side, cut.transform, after)
+            if cut.repairs is not None and not side:
+                yield Taken(name, config.sinks[name].format, side, cut.transform, cut.repairs, repaired=True)
+
+
+def check_repairs(config: PipelineConfig, cuts: Sequence[Cut]) -> None:
+    """StateError if repairs since the savepoint have replaced results that a sink no longer has."""
+    for cut in cuts:
+        for sink in sinks_after(config, cut):
+            modes = sink_format(sink.format).modes
+            if sink.repaired and "update" in modes and config.sinks[sink.sink].mode != "append":
+                raise StateError(
+                    "REPAIRS_SINCE", f"repairs of {sink.transform} since the savepoint have replaced results in sink "
+                    f"`{sink.sink}` ({sink.format}), and the results before them are gone",
+                    "go back with --keep-results, and repair again: the sink then has the corrected results",
+                )  # fmt: skip
 
 
 def take_back(config: PipelineConfig, cuts: Sequence[Cut]) -> list[Taken]:
@@ -84,14 +112,14 @@ def _taken(config: PipelineConfig, cut: Cut, sink: Taken) -> Taken:
         return sink
     take = _take_back_rows if sink_format(sink.format).takes_back == "rows" else _take_back_files
     count = take(config, cut, sink)
-    return Taken(sink.sink, sink.format, sink.side, sink.transform, sink.after, count)
+    return replace(sink, count=count)
 
 
 def _take_back_files(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
     declared = config.sinks[sink.sink]
     path = declared.path or declared.spark_options["path"]
     folder = store_at(local_path(path) or path, config.base_dir, config.spark)
-    whose, removed = f"{cut.transform}{'.side' if sink.side else ''}", 0
+    whose, removed = f"{sink.label}{'.side' if sink.side else ''}", 0
     for name in folder.names():
         staged, found = STAGING_FOLDER.fullmatch(name), BATCH_FILE.fullmatch(name)
         if staged and staged[1] == whose and staged[2] in cut.runs:
@@ -107,4 +135,4 @@ def _take_back_rows(config: PipelineConfig, cut: Cut, sink: Taken) -> int:
 
     access = Access.of_spark(config.spark.spark_config)
     made = build_sink(config, sink.sink, config.sinks[sink.sink])
-    return made.take_back(access, runs=cut.runs, transform=cut.transform, side=sink.side, after=sink.after)
+    return made.take_back(access, runs=cut.runs, transform=sink.label, side=sink.side, after=sink.after)

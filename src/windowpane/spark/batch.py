@@ -21,6 +21,7 @@ from windowpane.spark.job_versions import Version, own_rows
 from windowpane.spark.outputs import ResultFrame
 from windowpane.spark.recent_rows import RecentRows
 from windowpane.spark.reinjection import ReinjectionSplit
+from windowpane.spark.replaying import Replaying
 from windowpane.spark.reports import Reports, open_runs
 from windowpane.spark.result_output import ResultOutput
 from windowpane.spark.side_output import SideOutput
@@ -50,6 +51,8 @@ class BatchRunner:
     """The versions of static tables that a batch reads."""
     recent: RecentRows = field(default_factory=RecentRows)
     """For the live page."""
+    replaying: Replaying | None = None
+    """Side rows that are read once more."""
 
     def before(self, batch_id: int, entry: Entry | None) -> list[int | None]:
         """What tasks must know of the batches before: as in `BatchContext`. `entry`: of the batch before."""
@@ -82,6 +85,7 @@ class BatchRunner:
         counts = counts.less(split.counts).less(others) + Accounting(buffered=held, in_=-others.total())
         counts.check(before.accounting["buffered"] if before else 0)
         stages = _stage_accounts(reports, before)
+        replays = self.replaying.taken(reports.replayed) if self.replaying is not None and not final else []
         entry = Entry(
             batch_id=batch_id,
             clock_us=clock_us,
@@ -98,6 +102,8 @@ class BatchRunner:
             undelivered=self.side.undelivered(),
             reinjected=dict(split.counts),
             reinjecting=queued,
+            replays=[each.number for each in replays],
+            replayed=dict(sum((Counter(each.kinds) for each in replays), Counter[str]())),
             final=final,
             ended=ends and bool(reports.shards),
             skipped=reports.skipped + others.total(),

@@ -30,6 +30,8 @@ class BatchContext:
     """Transforms that end with the micro-batch: they take no rows, and emit everything open."""
     dropped: list[str] = field(default_factory=list)
     """Tags of transforms that the job no longer has: their state is removed."""
+    replayed: list[str] = field(default_factory=list)
+    """A message to each shard, in base64: side rows that are read once more. The first task sends them."""
 
     def watermark_us(self, tag: str) -> int | None:
         """The watermark of a transform before the micro-batch."""

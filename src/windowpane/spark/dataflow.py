@@ -5,7 +5,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -47,6 +47,8 @@ class Dataflow:
     """What Spark calls the shards."""
     sources: tuple[str, ...] = ()
     """The streams that workers read, in the order in which Spark numbers them."""
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    """Of the rows that tasks give to the operators of each transform, by tag."""
 
     @property
     def only_results(self) -> ResultFrame:
@@ -115,9 +117,10 @@ def fold_input(
         _check_session(member.plan, facts)
     inputs = job_inputs(spark, members, facts, feedback=feedback, access=access, order=sources)
     shards = shards or _shards_for(spark, inputs)
-    stages, results = dict[str, Stages](), dict[str, ResultFrame]()
+    stages, results, schemas = dict[str, Stages](), dict[str, ResultFrame](), dict[str, pa.Schema]()
     for member in sorted(members, key=lambda each: each.is_late):
         schema = next(each.schemas[member.tag] for each in inputs if member.tag in each.schemas)
+        schemas[member.tag] = schema
         split = partial(_split, schema=schema, shards=shards, feedback=feedback, access=access)
         most = steps or (max(each.last_step for each in stages.values()) if member.is_late else None)
         stages[member.tag], results[member.tag] = _fitting(member, split, most)
@@ -132,7 +135,7 @@ def fold_input(
     if ticks:
         packed = packed.unionAll(ticking(spark, TickStage(job, ids), NOW))
     read = tuple(each.partitions_of for each in inputs if each.partitions_of is not None)
-    return Dataflow(packed, job, results, ids, read)
+    return Dataflow(packed, job, results, ids, read, schemas)
 
 
 def _fitting(

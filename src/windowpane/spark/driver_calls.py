@@ -32,7 +32,10 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.streaming.SourceProgress;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
 public class {name} {{
   public String inputFiles(SparkSession session) throws Exception {{
@@ -49,6 +52,31 @@ public class {name} {{
       String[] files = ((HadoopFsRelation) relation).location().inputFiles();
       for (int i = 0; i < files.length; i++) found.add(files[i]);
     }}
+    return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(found);
+  }}
+
+  public String unread(SparkSession session, String id) throws Exception {{
+    StreamingQueryWrapper query = (StreamingQueryWrapper) session.streams().get(id);
+    List offsets = new ArrayList();
+    long files = 0;
+    if (query != null) {{
+      Object execution = query.streamingQuery();
+      Object sources = execution.getClass().getMethod("sources", new Class[0]).invoke(execution, new Object[0]);
+      scala.collection.Iterator each = ((scala.collection.Iterable) sources).iterator();
+      while (each.hasNext()) {{
+        Object source = each.next();
+        if (!(source instanceof FileStreamSource)) continue;
+        java.lang.reflect.Field field = FileStreamSource.class.getDeclaredField("unreadFiles");
+        field.setAccessible(true);
+        Object unread = field.get(source);
+        if (unread != null) files += ((scala.collection.Iterable) unread).size();
+      }}
+      StreamingQueryProgress progress = query.lastProgress();
+      SourceProgress[] told = progress == null ? new SourceProgress[0] : progress.sources();
+      for (int i = 0; i < told.length; i++)
+        offsets.add(new String[] {{told[i].endOffset(), told[i].latestOffset()}});
+    }}
+    Object[] found = new Object[] {{Long.valueOf(files), offsets}};
     return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(found);
   }}
 
@@ -97,6 +125,15 @@ class DriverCalls:
         found: list[str] = json.loads(self._calls.inputFiles(self._session))
         return found
 
+    def unread(self, query_id: str) -> dict[str, int]:
+        """Input that a query knows of and has not read, because of the limits of its micro-batches: files, messages.
+
+        As of the last micro-batch. What has come since then is not known yet.
+        """
+        files, offsets = json.loads(self._calls.unread(self._session, query_id))
+        messages = sum(_behind(end, latest) for end, latest in offsets)
+        return {kind: count for kind, count in (("files", files), ("messages", messages)) if count}
+
     def collect(self, rows: DataFrame) -> list[tuple[str, bytes]]:
         """Run the job of rows with the columns `kind`, a short text, and `payload`, binary."""
         answer = self._calls.collect(rows._jdf, CALL_BYTES)  # noqa: SLF001
@@ -105,6 +142,16 @@ class DriverCalls:
             return [_row(frame) for frame in frames.load_stream(io.BytesIO(answer))]
         with _load_from_socket(answer, frames) as received:
             return [_row(frame) for frame in received]
+
+
+def _behind(end: str | None, latest: str | None) -> int:
+    """Messages between two offsets of Kafka as JSON, `{"topic": {"0": 17}}`; 0 for those of other sources."""
+    try:
+        reached, known = json.loads(end or "null"), json.loads(latest or "null")
+        return sum(max(0, int(offset) - int(reached[topic].get(number, offset)))
+                   for topic, partitions in known.items() for number, offset in partitions.items())  # fmt: skip
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return 0
 
 
 def _row(frame: bytes) -> tuple[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,9 @@ from windowpane.spark.stages import MESSAGE
 from windowpane.spark.timings import FOLD, SOURCE, in_shares, timed, timed_items
 from windowpane.spark.worker_garbage import freeze_loaded
 
+REPLAY_ORIGIN = 1 << 30
+"""The origin of replayed rows, which come behind those of all tasks."""
+
 
 @dataclass(frozen=True)
 class FoldStage:
@@ -38,6 +42,7 @@ class FoldStage:
         context = BatchContext.of_task() if self.job.feedback else None
         running = self if context is None else self._running(context)
         yield from running._folded(batches, context)  # noqa: SLF001  # of the same class
+        yield from replayed_messages(self.shard_ids, context)
         freeze_loaded()
 
     def _running(self, context: BatchContext) -> FoldStage:
@@ -108,6 +113,12 @@ def last_messages(context: BatchContext | None) -> dict[str, bytes]:
     if context is None:
         return {}
     return dict.fromkeys([*context.ending, *context.dropped], StageMessage([], context.clock_us, ends=True).pack())
+
+
+def replayed_messages(shard_ids: tuple[int, ...], context: BatchContext | None) -> Iterator[pa.RecordBatch]:
+    """Side rows that the driver wants to be read once more, by the first task of the micro-batch."""
+    if context is not None and context.replayed and task_context().partitionId() == 0:
+        yield packed_batch(shard_ids, REPLAY_ORIGIN, [base64.b64decode(text) for text in context.replayed])
 
 
 def packed_messages(

@@ -22,7 +22,9 @@ from windowpane.spark.batch import BatchRunner
 from windowpane.spark.batch_context import PROPERTY, BatchContext
 from windowpane.spark.driver_calls import DriverCalls
 from windowpane.spark.gathering import Gathered, Gathering
+from windowpane.spark.job_stages import JobStages
 from windowpane.spark.job_versions import Standing, united
+from windowpane.spark.replaying import encoded_messages
 
 
 @dataclass(kw_only=True)
@@ -39,6 +41,8 @@ class JobRunner:
     """Versions of transforms, by the tags of their states; those of one transform in order."""
     dropped: Sequence[str] = ()
     """Tags of transforms that the job no longer has."""
+    job: JobStages | None = None
+    """To pack messages as tasks do."""
 
     @cached_property
     def _gathering(self) -> Gathering:
@@ -60,7 +64,18 @@ class JobRunner:
             batch_id, self.checkpoint.log.timestamp_us(batch_id), known, alone=list(standing.alone),
             ending=list(standing.ending), dropped=list(self.dropped),
         )  # fmt: skip
+        context = replace(context, replayed=self._replayed(context, standing))
         self.spark.sparkContext.setLocalProperty(PROPERTY, context.as_property())
+
+    def _replayed(self, context: BatchContext, standing: Standing) -> list[str]:
+        """Messages with side rows that transforms read once more."""
+        found: dict[str, list[bytes]] = {}
+        for tag in context.before:
+            replaying = self.transforms[tag].replaying
+            if replaying is not None and self.job is not None:
+                sent = replaying.messages(self.job.members[tag], tag, context, standing.before[tag])
+                found |= {tag: sent} if sent is not None else {}
+        return encoded_messages(self.job, found) if self.job is not None else []
 
     def _standing(self, entries: Mapping[str, Entry], of_versions: Mapping[str, Entry]) -> Standing:
         return Standing.of([each.version for each in self.transforms.values()], entries, of_versions)

@@ -14,7 +14,7 @@ from windowpane.checkpoint.ledger import Entry
 from windowpane.core.accounting import Accounting
 from windowpane.core.lateness import LatenessSketch
 from windowpane.errors import InternalError
-from windowpane.spark.fold import FUTURE, NUMBERED, REINJECTED, SKIPPED, TIMES
+from windowpane.spark.fold import FUTURE, NUMBERED, REINJECTED, REPLAYED, SKIPPED, TIMES
 from windowpane.spark.shard_report import ShardReport
 from windowpane.spark.stages import RECEIVED, SENT
 from windowpane.spark.timings import seconds
@@ -83,6 +83,11 @@ class Reports:
     def read_again(self) -> int:
         """Reinjected rows that the tasks have read."""
         return self.tallies[REINJECTED]
+
+    @property
+    def replayed(self) -> int:
+        """Side rows that the first task has sent once more."""
+        return self.tallies[REPLAYED]
 
     @property
     def skipped(self) -> int:

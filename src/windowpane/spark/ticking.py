@@ -15,7 +15,7 @@ import pyarrow as pa
 from windowpane.core.wire import StageMessage
 from windowpane.spark.batch_context import BatchContext
 from windowpane.spark.fold import CLOCK
-from windowpane.spark.fold_stage import last_messages, packed_batch
+from windowpane.spark.fold_stage import last_messages, packed_batch, replayed_messages
 from windowpane.spark.job_stages import JobStages
 from windowpane.spark.stages import PACKED
 
@@ -53,3 +53,4 @@ class TickStage:
             running = dict.fromkeys(context.before if context else self.job.members, StageMessage([], said_us).pack())
             payload = self.job.pack(running | last_messages(context))
             yield packed_batch(self.shard_ids, ORIGIN, [payload] * len(self.shard_ids))
+            yield from replayed_messages(self.shard_ids, context)

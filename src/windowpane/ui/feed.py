@@ -97,7 +97,7 @@ class Feed:
         for batch_id in list(ids)[-(known.maxlen or HISTORY) :]:
             entry = ledger.read(batch_id) if batch_id <= last else None
             if entry is not None:
-                known.append(_point(entry))
+                known.append(_point(entry) | {"unread": _unread(status, name) if batch_id == last else None})
                 self._standing[name] = _partitions(entry)
 
     def _changes(self) -> list[Document]:
@@ -161,6 +161,12 @@ def _point(entry: Entry) -> Document:
         "watermark_us": entry.watermark_us,
         "waiting": sum(entry.undelivered_results.values()) + sum(entry.undelivered.values()),
     }
+
+
+def _unread(status: Document | None, name: str) -> Document:
+    """Files and messages that the transform knows of and has not read; older micro-batches have not noted it."""
+    found: Document = {} if status is None else status["transforms"].get(name, {}).get("unread", {})
+    return found
 
 
 def _partitions(entry: Entry) -> Document:

@@ -33,6 +33,7 @@ from windowpane.connectors.postgres.statements import (
     LOCK,
     MAY_CREATE,
     REENTER,
+    SIDE,
     STAGED,
     Target,
     create_table,
@@ -143,6 +144,21 @@ class PostgresSink(Sink):
             place = (self._shown, list(runs), transform, side)
             found = connection.execute(COUNT.format(self._table, self._ledger), place).fetchall()
             return {int(str(batch)): int(str(count)) for batch, count in found}
+        except psycopg.Error as failed:
+            what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
+            raise SinkError("SINK_READ", what) from failed
+        finally:
+            self.close()
+
+    def read_side(self, access: Access, *, runs: Sequence[str], transform: str) -> list[tuple[int, str]]:
+        try:
+            connection = self._connected()
+            if not present_columns(connection, self._ledger) or RECORD not in present_columns(connection, self._table):
+                return []
+            record = sql.Identifier(RECORD)
+            query = SIDE.format(record, self._table, self._ledger, record)
+            place = (self._shown, transform.partition("~")[0], list(runs), transform)
+            return [(int(str(batch)), str(text)) for batch, text in connection.execute(query, place).fetchall()]
         except psycopg.Error as failed:
             what = f"sink `{self.name}` could not read table `{self._shown}`: {gist(failed)}"
             raise SinkError("SINK_READ", what) from failed

@@ -90,3 +90,9 @@ COUNT = sql.SQL(
     "WHERE b.target = %s AND b.run = ANY(%s) AND b.transform = %s AND b.side = %s GROUP BY b.batch_id"
 )
 """Rows of a table by batch."""
+SIDE = sql.SQL(
+    "SELECT coalesce(b.batch_id, -1), t.{}::text FROM {} t "
+    f"LEFT JOIN {{}} b ON t.{BATCH} = b.entry AND b.target = %s "
+    "WHERE t.{}->>'transform' = %s AND (b.entry IS NULL OR (b.run = ANY(%s) AND b.transform = %s AND b.side))"
+)
+"""Side records. Those of batches that are no longer in the table of batches are told by what they say of themselves."""

@@ -121,6 +121,19 @@ class TableSink(Sink, Generic[Table]):
             raise self._failed(failed, "cannot read") from failed
         return dict(counts)
 
+    def read_side(self, access: Access, *, runs: Sequence[str], transform: str) -> list[tuple[int, str]]:
+        self.use(access)
+        lines: list[tuple[int, str]] = []
+        try:
+            for run in runs:
+                found = self._read(batch_prefix(Written(transform, run), side=True))
+                if found is not None:
+                    batches = (int(str(name).rpartition("-")[2]) for name in found[BATCH].to_pylist())
+                    lines += zip(batches, found[RECORD].to_pylist(), strict=True)
+        except Exception as failed:
+            raise self._failed(failed, "cannot read") from failed
+        return lines
+
     def use(self, access: Access) -> None:  # for tables in object stores
         """How an object store is reached."""
 

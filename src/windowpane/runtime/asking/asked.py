@@ -11,6 +11,7 @@ from typing import Any
 
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.run_lock import RunLock
+from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.config import PipelineConfig, find_pipeline, load_pipeline
 from windowpane.errors import StateError
@@ -127,6 +128,12 @@ def planned_transforms(path: Path | None, transform: str | None, place: str | No
     store = store_of_file(file, place)
     running = RunLock(store).held()
     return iter([Asked(config, plan, transform_checkpoint(store, plan.transform), running) for plan in plans])
+
+
+def current(config: PipelineConfig, store: Store, transform: str) -> Asked:
+    """A transform as the process that runs it sees it, between two micro-batches."""
+    (plan,) = plan_pipeline(config, transform)
+    return Asked(config, plan, transform_checkpoint(store, transform), running=False)
 
 
 def now_us() -> int:

@@ -36,7 +36,8 @@ def chosen_stream(asked: Asked, stream: str | None) -> str:
 class InputRows:
     """Evaluates rows of one stream. ConfigError if only Spark can."""
 
-    def __init__(self, asked: Asked, stream: str) -> None:
+    def __init__(self, asked: Asked, stream: str, clock_us: int | None = None) -> None:
+        """`clock_us`: the processing time of the rows, if it is known."""
         read = asked.plan.stages.input
         if read.relation.tables:
             names = ", ".join(f"`{join.table}`" for join in read.relation.tables)
@@ -47,7 +48,8 @@ class InputRows:
         self._stream, self._columns = stream, _columns(asked, stream)
         self.schema = arrow_schema(self._columns)
         self.evaluator = InputEvaluator(read, asked.plan.types, Expressions())
-        self.clock_us = asked.last.clock_us if asked.last and not asked.running else now_us()
+        last_us = asked.last.clock_us if clock_us is None and asked.last and not asked.running else now_us()
+        self.clock_us = last_us if clock_us is None else clock_us
 
     def of_dicts(self, rows: Sequence[Mapping[str, Any]], first: int = 0) -> pa.RecordBatch:
         """`first`: the arrival number of the first row."""

@@ -12,8 +12,7 @@ from windowpane import __version__
 from windowpane.checkpoint.ledger_chain import ChainCheck
 from windowpane.runtime.asking.asked import Asked, now_us, shown
 from windowpane.runtime.auditing.check import Check
-from windowpane.runtime.inspection import after_repairs
-from windowpane.runtime.status import named
+from windowpane.runtime.inspection import final_totals
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Audited:
             "transform": self.asked.name, "passed": self.passed, "state": self.asked.state(),
             "checkpoint": self.asked.checkpoint.address, "plan_id": record.plan_id, "sql": record.sql,
             "batches": {"first": entries[0].batch_id, "last": entries[-1].batch_id} if entries else None,
-            "totals": after_repairs(named(entries[-1].totals), self.asked.checkpoint) if entries else {},
+            "totals": final_totals(entries[-1], self.asked.checkpoint) if entries else {},
             "chain": {"first": self.chain.first, "last": self.chain.last, "head": self.chain.head},
             "checks": [check.as_dict() for check in self.checks],
         }  # fmt: skip

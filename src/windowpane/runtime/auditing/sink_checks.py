@@ -15,7 +15,7 @@ from windowpane.formats import sink_format
 from windowpane.outcomes import SIDE_KINDS
 from windowpane.remote.access import Access
 from windowpane.runtime.asking.asked import Asked
-from windowpane.runtime.asking.side_files import read_delivered
+from windowpane.runtime.asking.side_files import is_readable, read_delivered
 from windowpane.runtime.asking.sink_rows import rows_by_batch, written_files
 from windowpane.runtime.auditing.check import Check, skipped
 from windowpane.runtime.auditing.ledger_checks import repeated
@@ -50,7 +50,7 @@ def _results(asked: Asked, sink: str) -> Check:
     if found is None:
         return skipped(title, f"a sink of the format {declared.format} cannot be read back")
     waiting = set(asked.checkpoint.result_outbox(sink).pending())
-    replaces = "update" in sink_format(declared.format).modes and declared.mode != "append" and _updates(asked)
+    replaces = "update" in sink_format(declared.format).modes and declared.mode != "append" and _replaces(asked)
     findings, emitted, there = list[str](), 0, 0
     for entry in asked.entries:
         if entry.batch_id in waiting:
@@ -76,8 +76,10 @@ def _results(asked: Asked, sink: str) -> Check:
 def _repaired(asked: Asked, sink: str, repairs: Sequence[RepairRecord]) -> Check:
     """Each repair has as many rows as it corrected, and no side record is in two repairs."""
     title = f"repairs in {sink}"
-    twice = repeated([record for repair in repairs for record in repair.records])
-    findings = [f"side record {record} is in more than one repair" for record in twice]
+    records = [record for repair in repairs for record in repair.records]
+    records += [record for replay in asked.checkpoint.replays.all() for record in replay.records]
+    twice = repeated(records)
+    findings = [f"side record {record} is in more than one repair or replay" for record in twice]
     begun = [repair.number for repair in repairs if repair.state == "begun"]
     findings += [f"repair {number} was cut short: windowpane repair finishes it" for number in begun]
     declared = asked.config.sinks.get(sink)
@@ -90,6 +92,11 @@ def _repaired(asked: Asked, sink: str, repairs: Sequence[RepairRecord]) -> Check
                 findings.append(f"repair {repair.number}: {repair.results:,} results, and the sink has {got:,}")
     rows = sum(sum(repair.repaired.values()) for repair in repairs)
     return Check(title, f"{len(repairs):,} repairs of {rows:,} rows", findings)
+
+
+def _replaces(asked: Asked) -> bool:
+    """Whether some windows were emitted more than once."""
+    return _updates(asked) or bool(asked.checkpoint.repairs.all())
 
 
 def _updates(asked: Asked) -> bool:
@@ -165,8 +172,8 @@ def _epochs(asked: Asked, sink: str) -> Check:
 def _side_rows(asked: Asked, sink: str, kinds: Sequence[str]) -> Check:
     title = f"side rows in {sink}"
     declared = asked.config.sinks.get(sink)
-    if declared is None or declared.format != "json":
-        return skipped(title, "only side records in json files are read here")
+    if declared is None or sink_format(declared.format).takes_back != "files" or not is_readable(declared):
+        return skipped(title, "only side records in files of json or parquet are read here")
     found: dict[tuple[int, str], int] = Counter()
     for record in read_delivered(asked, sink):
         found[record.batch_id or 0, record.kind] += 1

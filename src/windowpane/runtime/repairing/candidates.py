@@ -10,11 +10,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from windowpane.checkpoint.transform import Checkpoint
 from windowpane.config import METRICS_ONLY, REINJECT
 from windowpane.core import columns as c
 from windowpane.errors import ConfigError, nearest
 from windowpane.runtime.asking.asked import Asked
-from windowpane.runtime.asking.side_files import SideRecord, read_delivered
+from windowpane.runtime.asking.side_files import SideRecord, is_readable, read_delivered
 
 KINDS = ("late", "evicted", "error")
 """Kinds of side rows that a repair takes."""
@@ -32,8 +33,25 @@ class Candidate:
         return {"record": self.record.id, "kind": self.record.kind, "refused": self.refused}
 
 
+def taken_records(checkpoint: Checkpoint) -> set[str]:
+    """Ids of the records that were repaired or replayed: none is taken twice."""
+    found = {each for repair in checkpoint.repairs.all() for each in repair.records}
+    never = _never_replayed(checkpoint)
+    replays = [replay for replay in checkpoint.replays.all() if replay.number not in never]
+    return found | {each for replay in replays for each in replay.records}
+
+
+def _never_replayed(checkpoint: Checkpoint) -> set[int]:
+    """Replays that still waited when the pipeline ended gracefully: no micro-batch takes them any more."""
+    if not checkpoint.is_finished():
+        return set()
+    ledger = checkpoint.ledger
+    last = [entry for entry in map(ledger.read, ledger.batch_ids()[-3:]) if entry is not None]
+    return {each.number for each in checkpoint.replays.waiting()} - {n for entry in last for n in entry.replays}
+
+
 def find_candidates(asked: Asked, sink: str, where: str | None, done: set[str]) -> list[Candidate]:
-    """The side rows of a sink, in order. `done`: ids of records that earlier repairs have taken."""
+    """The side rows of a sink, in order. `done`: ids of records that were taken earlier."""
     _check_sink(asked, sink)
     records = [each for each in read_delivered(asked, sink) if each.kind in KINDS and each.id not in done]
     return [_candidate(record) for record in _chosen(records, where)]
@@ -45,12 +63,13 @@ def _check_sink(asked: Asked, sink: str) -> None:
     if sink not in known:
         raise ConfigError(
             "UNKNOWN_SINK", f"transform `{asked.name}` routes no side rows to a sink `{sink}`",
-            f"--from is one of: {nearest(sink, known)}" if known else "route them to a sink of json files: side_output",
+            f"--from is one of: {nearest(sink, known)}" if known else "route them to a sink: side_output",
         )  # fmt: skip
-    if asked.config.sinks[sink].format != "json":
+    if not is_readable(asked.config.sinks[sink]):
         raise ConfigError(
-            "REPAIR_SINK", f"side records in sink `{sink}` ({asked.config.sinks[sink].format}) cannot be read here",
-            "a repair reads side rows from sinks of json files",
+            "REPAIR_SINK", f"side records in sink `{sink}` ({asked.config.sinks[sink].format}) cannot be read back",
+            "sinks that can: files of json or parquet, PostgreSQL, Delta, Iceberg, DuckDB, and Kafka with "
+            'delivery = "exactly_once"',
         )  # fmt: skip
 
 

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 
 from windowpane.checkpoint.repairs import RepairRecord
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint, suffix_of
-from windowpane.connectors.sinks import SinkBatch
+from windowpane.config import PipelineConfig
+from windowpane.connectors.sinks import Sink, SinkBatch
 from windowpane.core.accounting import Accounting
 from windowpane.core.frames import Emissions
 from windowpane.core.wire import pack_frames
 from windowpane.plan.build import Plan
 from windowpane.runtime.asking.sink_rows import REPAIR
-from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.routes import build_sinks
 from windowpane.spark.gathering import Gathered
 from windowpane.spark.outputs import ResultFrame, crossing_schema
 
 
 def deliver(
-    spark: SparkSession, pipeline: Pipeline, plan: Plan, record: RepairRecord, *, checkpoint: Checkpoint, lock: RunLock
+    spark: SparkSession,
+    config: PipelineConfig,
+    plan: Plan,
+    record: RepairRecord,
+    *,
+    given: Mapping[str, Sink],
+    checkpoint: Checkpoint,
+    lock: RunLock,
 ) -> None:
     """Write the results of a repair to every sink. A sink that has them already keeps one copy."""
     emitted = checkpoint.repairs.results(record.number)
-    sinks = build_sinks(pipeline.config, plan, pipeline.sinks)
+    sinks = build_sinks(config, plan, given)
     results = ResultFrame.over(
         plan.stages.result, plan.plan_id, crossing_schema(emitted.schema),
         identified=any(sink.wants_identity for sink in sinks),

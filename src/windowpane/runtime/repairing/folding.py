@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from windowpane.plan.operators import build_graph
 from windowpane.runtime.asking.asked import Asked, shown
 from windowpane.runtime.asking.input_rows import InputRows, chosen_stream
 from windowpane.runtime.repairing.candidates import Candidate
+from windowpane.runtime.repairing.judging import Reasons, evaluated, judged_input, marked, parted
 
 Int64s = npt.NDArray[np.int64]
 
@@ -45,10 +46,16 @@ class Folded:
     windows: int
 
 
+def nothing_folded(refused: list[Candidate]) -> Folded:
+    """No row can be taken."""
+    return Folded([], refused, pa.table({}), pa.table({}), [], 0)
+
+
 class Folding:
     """The operators of a transform, over the windows that it has kept."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, stream: str | None = None) -> None:
+        """`stream`: that of the rows, if the transform reads several."""
         self._asked = asked
         if asked.plan.keep_closed_us is None:
             raise ConfigError(
@@ -57,7 +64,7 @@ class Folding:
                 key=f"transforms.{asked.name}.keep_closed",
             )  # fmt: skip
         self._keep_us = asked.plan.keep_closed_us
-        self._reader = InputRows(asked, chosen_stream(asked, None))
+        self._reader = InputRows(asked, chosen_stream(asked, stream))
         schema = self._reader.of_dicts([]).schema
         graph = build_graph(asked.plan.stages, {asked.plan.stages.input.name: schema})
         merging = next((each for each in graph.operators if isinstance(each, MergeAggregation)), None)
@@ -73,44 +80,30 @@ class Folding:
         """Judge each row, fold those that can be taken, and compute their windows again."""
         refused = [each for each in candidates if each.refused is not None]
         given = [each for each in candidates if each.refused is None]
-        arrivals = self._asked.last.arrivals if self._asked.last else None
-        rows = self._reader.of_dicts([each.row or {} for each in given], arrivals or 0)
-        if rows.num_rows != len(given):
-            raise ConfigError(
-                "REPAIR_EXPLODE", f"transform `{self._asked.name}` makes several rows of one, which a repair cannot "
-                "trace back to side records", "correct the input instead, and use windowpane backfill",
-            )  # fmt: skip
-        reasons, kept = self._reasons(rows, closed), list[int]()
-        for number, (each, reason) in enumerate(zip(given, reasons, strict=True)):
-            if reason is None:
-                kept.append(number)
-            else:
-                refused.append(replace(each, refused=reason))
-        taken = [given[number] for number in kept]
-        return self._corrected(taken, refused, take(rows, np.array(kept, np.int64)), closed, repairs)
+        given, rows = evaluated(self._asked, given, self._reader)
+        reasons = self._reasons(rows, closed)
+        taken, more = parted(given, reasons)
+        kept = np.flatnonzero([why is None for why in reasons])
+        return self._corrected(taken, [*refused, *more], take(rows, kept), closed, repairs)
 
-    def _reasons(self, rows: pa.RecordBatch, closed: ClosedWindows) -> list[str | None]:
+    def _reasons(self, rows: pa.RecordBatch, closed: ClosedWindows) -> Reasons:
         """For each row, why it cannot be repaired."""
-        return [self._reason(rows.slice(number, 1), closed.since_us()) for number in range(rows.num_rows)]
-
-    def _reason(self, row: pa.RecordBatch, since_us: int | None) -> str | None:
-        error = row.column(c.ERROR)[0].as_py() if c.ERROR in row.schema.names else None
-        if error is not None:
-            return f"it still is an error row: {error}"
-        if c.KEEP in row.schema.names and row.column(c.KEEP)[0].as_py() is not True:
-            return "WHERE excludes it"
-        windows = self._merging.plan.windows
-        ts = int64s(row, c.EVENT_TIME)
-        if windows.has_gaps and windows.in_gap(ts)[0]:
-            return "no window contains it"
-        ends = windows.bounds(windows.open_for(ts)[1])[1].tolist()
-        found = (self._unkept(end, since_us) for end in ends)
-        return next((why for why in found if why is not None), None)
+        windows, ts = self._merging.plan.windows, int64s(rows, c.EVENT_TIME)
+        reasons: Reasons = [None] * rows.num_rows
+        positions, keys = windows.open_for(ts)
+        ends, since_us = windows.bounds(keys)[1], closed.since_us()
+        unkept = {int(end): self._unkept(int(end), since_us) for end in np.unique(ends)}
+        bad = np.isin(ends, [end for end, why in unkept.items() if why is not None])
+        for at, end in zip(positions[bad].tolist(), ends[bad].tolist(), strict=True):
+            reasons[at] = reasons[at] or unkept[end]
+        if windows.has_gaps:
+            reasons = marked(reasons, windows.in_gap(ts), "no window contains it")
+        return judged_input(rows, reasons)
 
     def _unkept(self, end_us: int, since_us: int | None) -> str | None:
         asked = self._asked
         if not asked.finished and not asked.is_closed(end_us):
-            return f"its window up to {shown(end_us)} is still open: send the row to the source again"
+            return f"its window up to {shown(end_us)} is still open: windowpane replay sends it there"
         if since_us is not None and asked.closing_us(end_us) <= since_us:
             return f"its window up to {shown(end_us)} closed before windows were kept"
         if asked.watermark_us is not None and end_us < asked.watermark_us - self._keep_us:

@@ -33,6 +33,10 @@ export function performanceView(root, name, _rest, model) {
     lag: chart("Watermark behind the clock", [{ name: "lag", colour: "watermark", read: (point) => (point.watermark_us === null ? 0 : Math.max(0, (point.clock_us - point.watermark_us) / 1e6)) }], { format: (value) => duration(value * 1e6) }),
     state: chart("State", [{ name: "state", colour: "main", read: (point) => point.state_bytes }], { format: bytes, figure: "state_bytes" }),
     windows: chart("Open windows", [{ name: "open", colour: "open", read: (point) => point.open_windows }], { format: short }),
+    unread: chart("Unread input", [
+      { name: "files", colour: "main", read: (point) => point.unread?.files ?? 0 },
+      { name: "messages", colour: "watermark", read: (point) => point.unread?.messages ?? 0 },
+    ], { format: short, figure: "unread" }),
     backlog: chart("Backlog: rows waiting for sinks", [{ name: "waiting", colour: "late", read: (point) => point.waiting }], { format: short }),
   };
   const parts = workerTable();
@@ -47,10 +51,17 @@ export function performanceView(root, name, _rest, model) {
       charts.lag.update(points, status.watermark_lag_us === null ? "no watermark yet" : duration(status.watermark_lag_us));
       charts.state.update(points, bytes(status.state_bytes));
       charts.windows.update(points, count(status.open_windows));
+      charts.unread.update(points, unread(status.unread ?? {}));
       charts.backlog.update(points, count(last?.waiting ?? 0));
       parts.update(points);
     },
   };
+}
+
+/** Input that the pipeline knows of and has not read, because of the limits of its micro-batches. */
+function unread(waiting) {
+  const parts = Object.entries(waiting).map(([what, many]) => `${count(many)} ${many === 1 ? what.slice(0, -1) : what}`);
+  return parts.join(", ") || "none";
 }
 
 /** Time of the workers by part, summed over all tasks, of the last micro-batches. */
