@@ -28,8 +28,8 @@ search: setup ## Look SEARCH times as long for counterexamples: oracle, properti
 	@scripts/java
 	SEARCH=$(SEARCH) $(PYTHON) -m pytest -n 0 tests/spark/test_corpus_streams.py
 
-.PHONY: test-spark
-test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, an S3 server or HDFS (needs Java 17+)
+.PHONY: tools
+tools: setup ## Bring what test-spark needs: Java, Kafka, PostgreSQL, Redis, Hadoop, Chromium, readers of tables
 	@scripts/java
 	@scripts/kafka-jars || echo "Without Kafka: the tests that need it are skipped, or fail where CI is set." >&2
 	@scripts/postgres-bin >/dev/null || echo "Without PostgreSQL: likewise." >&2
@@ -38,6 +38,9 @@ test-spark: setup ## Run the others: those that start Spark, Kafka, PostgreSQL, 
 	@scripts/hadoop-jars || echo "Without Hadoop's S3A and HDFS: likewise." >&2
 	@scripts/chromium >/dev/null || echo "Without Chromium: likewise." >&2
 	$(PYTHON) -m scripts.java_archive
+
+.PHONY: test-spark
+test-spark: tools ## Run the others: those that start Spark, Kafka, PostgreSQL, an S3 server or HDFS (needs Java 17+)
 	$(PYTHON) -m pytest -m "(spark or slow or kafka or postgres or s3 or hdfs) and not long" -n 2 --dist loadfile --durations 30
 
 .PHONY: test-long

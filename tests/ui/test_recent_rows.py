@@ -146,6 +146,24 @@ def test_warnings_and_states_are_events(store: FolderStore) -> None:
     assert events(store)[1:] == [("warning", "sink `dlq` is away"), ("failed", "no disk")]
 
 
+def test_warnings_are_printed_once_unless_the_program_has_a_handler(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python prints the warnings of a program that sets up no logging. Two pipelines in it must not change that."""
+    logger = logging.getLogger("windowpane")
+    monkeypatch.setattr(logger, "propagate", False)  # pytest listens above it
+    keepers = [RecentKeeper(store), RecentKeeper(store)]
+    for keeper in keepers:
+        keeper.listen()
+    logging.getLogger("windowpane.run").warning("heard by nobody")
+    assert capsys.readouterr().err == "heard by nobody\n"
+    monkeypatch.setattr(logger, "handlers", [*logger.handlers, logging.NullHandler()])
+    logging.getLogger("windowpane.run").warning("heard by the program")
+    assert capsys.readouterr().err == ""
+    for keeper in keepers:
+        keeper.close()
+
+
 @pytest.mark.parametrize(
     ("state", "words"), [("running", "process 7 before it ended unexpectedly"), ("stopped", "had stopped")]
 )

@@ -48,6 +48,17 @@ class RecentKeeper(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.note("warning", record.getMessage())
+        if logging.lastResort is not None and self._is_alone(record.name):
+            logging.lastResort.handle(record)
+
+    def _is_alone(self, name: str) -> bool:
+        """Whether nothing else hears a logger. Python prints its warnings then, and this handler would prevent that."""
+        logger: logging.Logger | None = logging.getLogger(name)
+        heard: list[logging.Handler] = []
+        while logger is not None:
+            heard += logger.handlers
+            logger = logger.parent if logger.propagate else None
+        return heard[0] is self and all(isinstance(each, RecentKeeper) for each in heard)
 
     def note(self, kind: str, text: str) -> None:
         """Something has happened."""

@@ -22,7 +22,7 @@ class Expressions:
     """A separate connection to DuckDB, made when a query first needs one."""
 
     def __init__(self) -> None:
-        self._compiled: dict[tuple[tuple[InputColumn, ...], pa.Schema], Projection] = {}
+        self._compiled: dict[tuple[tuple[InputColumn, ...], str | None, pa.Schema], Projection] = {}
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
@@ -34,7 +34,7 @@ class Expressions:
 
     def projection(self, columns: Sequence[InputColumn], where: str | None, schema: pa.Schema) -> Projection:
         """SqlError UNSUPPORTED_IN_HARNESS where an expression could have another value in Spark."""
-        key = (tuple(columns), schema)
+        key = (tuple(columns), where, schema)
         if key not in self._compiled:
             self._compiled[key] = compiler(schema).projection(columns, where=where)
         return self._compiled[key]

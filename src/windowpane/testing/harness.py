@@ -100,6 +100,10 @@ class Harness:
         self._tables = dict(planned.table_columns)
         self._input, self._streams = self.plan.stages.input.name, list(self.plan.stages.input.streams)
         self._schema: pa.Schema | None = None
+        self._expressions = Expressions()
+        """Has no state of the query: what starts again need not compile its expressions again."""
+        for name, table in self._rows_of_tables.items():
+            self._expressions.register(name, table)
         self._start()
 
     def _start(self, snapshot: bytes | None = None) -> None:
@@ -109,9 +113,6 @@ class Harness:
         self.watermark_us: int | None = None
         """The watermark after the last micro-batch."""
         self._entries = EntryMap({})
-        self._expressions = Expressions()
-        for name, table in self._rows_of_tables.items():
-            self._expressions.register(name, table)
         stages = self.plan.stages
         self._inputs = InputEvaluator(stages.input, self.plan.types, self._expressions)
         self._outputs = OutputEvaluator(stages.result, self.plan.plan_id, self._expressions)
