@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.command_runs import Runs
 from tests.scheduling import LongestFirst, write_seconds
 
 pytest.register_assert_rewrite("tests.spark.jobs")
+gc.disable()  # until all tests are collected
 
 # No deadline: a machine under load is not a failing property. In CI the examples are the same in every run, so that a
 # change is judged by what it changes; at a developer's desk they differ, so that the search goes on.
@@ -74,6 +76,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongestFirst | None:
     """Only the Spark part runs file by file; the quick tests are dealt out one by one."""
     return LongestFirst(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there after collection stays to the end: the garbage collector need not look at it again and again."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -114,6 +114,7 @@ def test_of_a_pipeline_that_stops_first_the_command_takes_it(monkeypatch: pytest
     assert get_savepoint(store, "x", 60).fence == 2
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     make_checkpoint(store, 1)

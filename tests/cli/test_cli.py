@@ -379,6 +379,7 @@ def windowpane(*args: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, encoding="utf-8", **kwargs)
 
 
+@pytest.mark.slow
 def test_process_exit_codes_and_streams(pipeline: Path) -> None:
     good = windowpane("check", str(pipeline))
     assert (good.returncode, good.stderr) == (0, "")
@@ -393,6 +394,7 @@ def test_process_exit_codes_and_streams(pipeline: Path) -> None:
     assert "Traceback" not in usage.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_colour_on_a_terminal_unless_no_color_is_set(pipeline: Path, no_color: str, coloured: bool) -> None:
     path = changed(pipeline, "max(price)", "max(prize)")
@@ -411,12 +413,14 @@ def test_version_in_a_process() -> None:
     assert windowpane("--version").stdout.startswith("windowpane ")
 
 
+@pytest.mark.slow
 def test_output_is_utf8_in_any_locale(pipeline: Path) -> None:
     answer = windowpane("explain", str(pipeline), env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"})
     assert answer.returncode == 0
     assert "└─ " in answer.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(pipeline: Path) -> None:
     script = "from windowpane.cli import main; main()"
     command = f"{sys.executable} -c '{script}' explain {pipeline} | head -n 1"
@@ -425,6 +429,7 @@ def test_a_reader_that_leaves_early_is_no_error(pipeline: Path) -> None:
     assert answer.stdout.startswith("Plan ")
 
 
+@pytest.mark.slow
 def test_explain_starts_neither_spark_nor_duckdb(pipeline: Path) -> None:
     script = (
         "import sys\nfrom windowpane.cli.app import app\n"

@@ -129,6 +129,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert merged.schema.field("at").type == pa.timestamp("us", "UTC")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_killed_process_leaves_every_row_once(folder: Path, when: str) -> None:
     script = [sys.executable, "-c", KILLED, str(folder), when, RUN]

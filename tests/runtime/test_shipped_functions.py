@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark import cloudpickle
 
 from tests.plan.test_functions import folder
@@ -19,6 +20,7 @@ __all__ = ["folder"]  # a fixture
 READ = "import pickle, sys; found = pickle.load(open(sys.argv[1], 'rb')); print(len(found.state_types))"
 
 
+@pytest.mark.slow
 def test_a_worker_needs_no_copy_of_the_module(folder: Path) -> None:
     load_functions(load_pipeline(folder / "pipeline.toml"))
     for each in user_classes():

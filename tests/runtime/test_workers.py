@@ -100,6 +100,7 @@ STREAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_workers_import_no_planner(tmp_path: Path) -> None:
     """What tasks receive, unpickled in another process: it must not import what only the driver needs."""
     sql = "SELECT k, sum(v + 1) AS s, first(v) AS a FROM {} WHERE v > 0 GROUP BY k, tumblingwindow('ss', 10)"

@@ -208,6 +208,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_workers_share_it_and_the_next_one_removes_what_killed_ones_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
