@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from windowpane.runtime import Pipeline
 from windowpane.runtime.rescaling import Rescale
 from windowpane.runtime.savepoints import start_from
 from windowpane.testing.hand_over import HandOver
+from windowpane.time import from_datetime
 
 pytestmark = pytest.mark.spark
 
@@ -99,6 +101,7 @@ def pipeline(
     start_at: Mapping[str, str] | None = None,
     streams: Sequence[str] = ("s",),
     checkpoint: str = "state",
+    shards: int = 2,
 ) -> Pipeline:
     """A job of these transforms. `start_at`: where some of them begin."""
     begin = {name: {"start_at": instant} for name, instant in (start_at or {}).items()}
@@ -106,7 +109,7 @@ def pipeline(
     stream["eventtime"] = {"column": "ts", "type": "unixtimestamp_ms", "strict": True}
     settings = {
         "streams": {name: stream | {"path": f"data/{name}"} for name in streams},
-        "options": {"trigger": "available_now", "checkpoint": checkpoint, "shards": 2, "eventtime.enabled": True,
+        "options": {"trigger": "available_now", "checkpoint": checkpoint, "shards": shards, "eventtime.enabled": True,
                     "max_future_skew": "off", **LAG},
         "transforms": {name: {"sql": sql, "sink": name, **begin.get(name, {})} for name, sql in transforms.items()},
         "sinks": {name: {"format": "memory"} for name in given},
@@ -184,7 +187,7 @@ TOGETHER = {
 def test_transforms_of_a_job_that_change_together(spark: SparkSession, tmp_path: Path) -> None:
     """Windows over windows, FROM, windows by state, and updates of windows: each as in the harness.
 
-    While both versions run, the state is not divided anew, and a savepoint is where another checkpoint begins.
+    While both versions run, the state is divided anew, and a savepoint is where another checkpoint begins.
     """
     given, feeder = batches(), HandOverJob(tmp_path, BASE)
     sinks = {name: MemorySink(name) for name in TOGETHER}
@@ -193,11 +196,11 @@ def test_transforms_of_a_job_that_change_together(spark: SparkSession, tmp_path:
         feeder.feed_all(given[low:high])
         finish(pipeline(tmp_path, sinks, transforms).start(spark, evolve=True), drain=False)
     both = pipeline(tmp_path, sinks, queries[1])
-    with pytest.raises(StateError, match="hands its windows over to another plan, which has not ended"):
-        Rescale(both, 3).carry_out(spark)
+    (rescaled,) = Rescale(both, 3).carry_out(spark)
+    assert (rescaled.shards_before, rescaled.shards) == (2, 3)
     origin = Origin(both.store, get_savepoint(both.store, "halfway", 60))
     feeder.feed_all(given[4:])
-    made = pipeline(tmp_path, sinks, queries[1], checkpoint="later")
+    made = pipeline(tmp_path, sinks, queries[1], checkpoint="later", shards=3)
     start_from(origin, made.config, made.plans)
     finish(made.start(spark), drain=True)
     for name, (old, new) in TOGETHER.items():
@@ -224,6 +227,90 @@ def test_streams_that_are_read_in_another_order(spark: SparkSession, tmp_path: P
     assert shown(sink["a"]) == windows(rows, 4, lambda start: start * 1_000_000 < cuts[0]) + windows(
         rows, 8, lambda start: start * 1_000_000 >= cuts[0]
     )
+
+
+HOPS = "GROUP BY s.k WINDOW HOPPING (SIZE 6 SECONDS, SLIDE 3 SECONDS)"
+JOINED = "FROM s {kind} JOIN t ON s.k = t.k"
+NEAR = "AND t.ts BETWEEN s.ts - {back} AND s.ts + {ahead}"
+PAIRS = f"SELECT s.ts AS a, t.ts AS b, s.v, t.v AS w {JOINED} {NEAR}"
+COUNTED = "SELECT window_start, j.k, count(*) AS n FROM ({}) AS j GROUP BY j.k, tumblingwindow('ss', {})"
+MAXIMUM = (
+    "SELECT window_start, s.k, count(*) AS n, sum(m) AS m FROM s JOIN (SELECT k, max(v) AS m FROM t GROUP BY k, "
+    "tumblingwindow('ss', 4)) AS u ON s.k = u.k {} GROUP BY s.k, tumblingwindow('ss', 4)"
+)
+JOINS = {
+    "windows": (
+        f"SELECT window_start, s.k, s.v, t.v AS w {JOINED.format(kind='LEFT')} WINDOW TUMBLING (SIZE 4 SECONDS)",
+        f"SELECT window_start, s.k, count(*) AS n {JOINED.format(kind='INNER')} AND s.v > t.v {HOPS}",
+    ),
+    "pairs": (PAIRS.format(kind="LEFT", back=2000, ahead=1000), PAIRS.format(kind="FULL", back=1000, ahead=3000)),
+    "over": (
+        COUNTED.format(f"SELECT s.k {JOINED.format(kind='LEFT')} {NEAR.format(back=2000, ahead=1000)}", 4),
+        COUNTED.format(f"SELECT s.k {JOINED.format(kind='LEFT')} {NEAR.format(back=1000, ahead=1500)}", 2),
+    ),
+    "maximum": (MAXIMUM.format(""), MAXIMUM.format("AND s.v < m")),
+}
+STREAMS = {"s": SCHEMA, "t": SCHEMA}
+
+
+def joined_in_harness(old: str, new: str, given: list[list[dict[str, Any]]], before: int) -> Counter[str]:
+    """What both joins give together. The first half of each batch is of one stream, the second of the other."""
+    first, second = (Query(sql, STREAMS, LAG).harness() for sql in (old, new))
+    parts = [[(batch[:6], "s", 0), (batch[6:], "t", 0)] for batch in given]
+    rows = [row for each in parts[:before] for row in first.push_together(each).rows]
+    job = HandOver.of(first, second, max(row["ts"] for batch in given[:before] for row in batch) * 1000)
+    assert job is not None
+    steps = [job.push_together(each) for each in parts[before:]]
+    assert job.before is None, "the old plan has ended"
+    return counted(rows + [row for step in (*steps, job.end()) for row in step.rows])
+
+
+def test_joins_of_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Joins within windows and within intervals, a window over pairs, and a join with results, all in one job."""
+    given, sinks, made = batches(), {name: MemorySink(name) for name in JOINS}, None
+    feeders = {name: HandOverJob(tmp_path, Query("", {name: SCHEMA}, LAG)) for name in STREAMS}
+    for number, (low, high) in enumerate(((0, 3), (3, len(given)))):
+        feeders["s"].feed_all(batch[:6] for batch in given[low:high])
+        feeders["t"].feed_all(batch[6:] for batch in given[low:high])
+        made = pipeline(tmp_path, sinks, {name: both[number] for name, both in JOINS.items()}, streams=tuple(STREAMS))
+        finish(made.start(spark, evolve=True), drain=high == len(given))
+    assert made is not None
+    assert len(list((tmp_path / "state").glob("**/spark"))) == 1, "one query"
+    for plan in made.plans:
+        old, new = JOINS[plan.transform]
+        assert shown(sinks[plan.transform]) == joined_in_harness(old, new, given, 3), plan.transform
+        last = made.checkpoint(plan).ledger.last()
+        assert last is not None
+        assert last.totals["in_"] - last.totals["made"] == 96, (plan.transform, last.totals)
+
+
+def test_windows_of_processing_time(spark: SparkSession, tmp_path: Path) -> None:
+    """The time of a row is that of its micro-batch, so each micro-batch is on one side of the cut."""
+    sql = "SELECT window_start, window_end, count(*) AS n, sum(v) AS s FROM s GROUP BY {}"
+    given = batches()
+    job = HandOverJob(tmp_path, Query(sql.format("tumblingwindow('ss', 2)"), {"s": SCHEMA}, timed=False))
+    job.feed_all(given[:2]).run(spark)
+    job.query = replace(job.query, sql=sql.format("tumblingwindow('ms', 500)"))
+    job.feed_all(given[2:5])
+    finish(job.pipeline().start(spark, evolve=True), drain=False)
+    time.sleep(2)  # so that the cut has passed
+    job.feed_all(given[5:])
+    finish(job.start(spark), drain=True)
+    outcome, made = job.outcome(), job.pipeline()
+    (cut_us,) = [each.cut_us for each in made.checkpoint(made.plans[0]).record().plans if each.cut_us is not None]
+    wanted: dict[tuple[int, int], list[int]] = {}
+    fed = iter(given)
+    for entry in outcome.entries:
+        if entry.accounting["in_"]:
+            size_us = 2_000_000 if entry.clock_us < cut_us else 500_000
+            start_us = entry.clock_us // size_us * size_us
+            wanted.setdefault((start_us, start_us + size_us), []).extend(row["v"] for row in next(fed))
+    assert not list(fed)
+    assert Counter(
+        (from_datetime(row["window_start"]), from_datetime(row["window_end"]), row["n"], row["s"])
+        for row in outcome.all_rows
+    ) == Counter((*bounds, len(values), sum(values)) for bounds, values in wanted.items())
+    assert outcome.entries[-1].totals["in_"] == 96
 
 
 def test_a_query_that_is_changed_again_before_it_has_run(spark: SparkSession, tmp_path: Path) -> None:

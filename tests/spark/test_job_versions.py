@@ -94,9 +94,9 @@ def test_each_row_is_read_once_and_made_for_the_second_version() -> None:
 
 def test_side_rows_come_from_the_version_on_whose_side_they_are() -> None:
     rows = pa.RecordBatch.from_pydict({"event_us": pa.array([99, 100, None]), "kind": ["late", "late", "error"]})
-    kept, others = own_rows([rows], OLD.cut)
+    kept, others, _ = own_rows([rows], OLD.cut)
     assert ([batch.num_rows for batch in kept], others) == ([1], {"late": 1, "error": 1})
-    kept, others = own_rows([rows], NEW.cut)
+    kept, others, _ = own_rows([rows], NEW.cut)
     assert ([batch.num_rows for batch in kept], others) == ([2], {"late": 1})
 
 

@@ -13,6 +13,7 @@ from windowpane.plan.adoption import Adopted, adopted_shape
 from windowpane.plan.build import Plan
 from windowpane.plan.changes import RETIMES, Change, closed_until_us, compare, settings_only
 from windowpane.plan.cuts import cut_between_us, first_start_us
+from windowpane.plan.hand_over import looks_back_us
 from windowpane.plan.shape import PlanShape, shape_of
 from windowpane.time import format_instant
 
@@ -171,7 +172,7 @@ def check_start(record: PlanRecord | None, plan: Plan, read_us: int | None) -> N
         )
         hint = "remove `start_at`, or put it back as it was: it only counts for a transform that is new"
         raise StateError("CHECKPOINT_START_AT", f"{what}, but {was}", hint)
-    if read_us is not None and read_us >= plan.start_us:
+    if read_us is not None and read_us + looks_back_us(plan.stages) >= plan.start_us:
         raise StateError(
             "CHECKPOINT_START_AT", f"{what}, and its job has read rows up to {format_instant(read_us)}: the transform "
             "has not seen them", "set a later instant; windowpane backfill computes the windows before it",

@@ -181,6 +181,10 @@ class Graph:
             raise InternalError("GRAPH", f"{node.name} takes rows that are shuffled by {sorted(found)}")
         return found.pop()
 
+    def stage_of(self, name: str) -> str:
+        """The stage whose account has the rows of a node; empty for the rows read."""
+        return self._by_name[name].stage if name in self._by_name else ""
+
     def watermarks(self) -> dict[str, int | None]:
         """Where time stands at each node whose output leaves the graph."""
         return {name: self._by_name[name].operator.watermark_us for name in self.exits}

@@ -147,4 +147,4 @@ def refused(joined: pa.RecordBatch, plan: JoinPlan, clock_us: int, watermark_us:
         "error", rows.column(c.ERROR), rows, clock_us=clock_us, watermark_us=watermark_us, keys=plan.keys,
         detail=rows.column(c.DETAIL),
     )  # fmt: skip
-    return [SideRows(batch)]
+    return [SideRows(side.not_read(batch, side.RESULT))]

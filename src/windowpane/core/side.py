@@ -66,6 +66,17 @@ def side_batch(
     return pa.RecordBatch.from_pydict(fields)
 
 
+OF = "of"
+"""Column of side rows that are not among the rows read, as their account has them: what they are instead."""
+RESULT, STAGE = "result", "stage"
+"""A result or a pair of rows, which no account has; a row that the account of another stage has."""
+
+
+def not_read(batch: pa.RecordBatch, what: str) -> pa.RecordBatch:
+    """Side rows with the mark that they are not among the rows read; a mark that they have stays."""
+    return batch if OF in batch.schema.names else batch.append_column(OF, pa.repeat(pa.scalar(what), batch.num_rows))
+
+
 def _column(rows: pa.RecordBatch, name: str, otherwise: pa.DataType) -> pa.Array:
     if name in rows.schema.names:
         return rows.column(name)

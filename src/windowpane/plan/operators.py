@@ -136,7 +136,8 @@ class _Building:
         """Rows that several queries take."""
         time = self.stages.of(LeafStage)[0]
         by_clock = time.mode == "processing_time"
-        intake = ProcessTimeIntake() if by_clock else Intake(max_future_skew_us=time.max_future_skew_us)
+        skew_us = time.max_future_skew_us
+        intake = ProcessTimeIntake(cut=time.cut) if by_clock else Intake(max_future_skew_us=skew_us, cut=time.cut)
         return self.append(stage, [intake, Handover()], stage.name, step=0)
 
     def add_leaf(self, stage: LeafStage) -> None:
@@ -243,8 +244,8 @@ class _Building:
     def join(self, stage: JoinStage) -> WindowJoin | IntervalJoin:
         if stage.window is None:
             assert stage.interval_us is not None
-            return IntervalJoin(stage.plan, stage.interval_us)
-        settings = _aligned_plan(stage.window, stage.plan.keys)
+            return IntervalJoin(stage.plan, stage.interval_us, stage.cut)
+        settings = replace(_aligned_plan(stage.window, stage.plan.keys), cut=stage.cut)
         joined = WindowJoin(settings, stage.plan).output_schema(self.schema_below(stage))
         above = [each for each in self.windows_over(stage.name) if each.aggregation is not None]
         in_order = not above or any(self.aggregator(each, joined).is_ordered for each in above)
@@ -319,7 +320,7 @@ class _Building:
 
     def intake(self, stage: TimeStage) -> list[Operator]:
         if stage.mode == "processing_time":
-            return [ProcessTimeIntake(stage.keys)]
+            return [ProcessTimeIntake(stage.keys, cut=stage.cut)]
         judged = [LateGate(stage.keys)] if stage.ordered or stage.late_rule == "row" else []
         return [Intake(stage.keys, max_future_skew_us=stage.max_future_skew_us, cut=stage.cut), *judged]
 

@@ -85,7 +85,7 @@ class TimeStage(Stage):
     max_future_skew_us: int | None = None
     idle_timeout_us: int | None = None
     cut: Cut | None = None
-    """Of a version of a query whose windows do not follow from time alone: it takes the rows within."""
+    """Of a version of a query: it takes the rows within."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +170,8 @@ class JoinStage(Stage):
     plan: JoinPlan
     session: SessionFacts
     """Settings of the session that columns over both sides depend on."""
+    cut: Cut | None = None
+    """Of a version of a query whose results are joined rows, or aggregates of them: which windows or times it has."""
 
     def holds_in(self, session: SessionFacts) -> bool:
         """Whether workers compute these columns as Spark does in this session."""

@@ -17,6 +17,8 @@ from windowpane.errors import StateError, nearest
 from windowpane.runtime.status import named
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from windowpane.runtime.pipeline import Pipeline
 
 
@@ -110,7 +112,7 @@ def ledger_as_dicts(entries: list[Entry]) -> list[dict[str, Any]]:
 
 def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict[str, list[dict[str, Any]]]:
     """What the state of each transform holds, per shard and window or pane. Starts Spark."""
-    from windowpane.runtime.stopped_jobs import job_stages_of  # noqa: PLC0415  # Spark is loaded when it is needed
+    from windowpane.runtime.stopped_jobs import job_stages_of, versions_at  # noqa: PLC0415  # Spark is loaded when it is needed
     from windowpane.spark.inspecting import read_holdings  # noqa: PLC0415
     from windowpane.spark.session import create_session, prepare_session  # noqa: PLC0415
 
@@ -125,12 +127,20 @@ def read_state_of(pipeline: Pipeline, transforms: dict[str, Checkpoint]) -> dict
             prepare_session(spark, checkpoint.record().shards)
             job = job_stages_of(spark, pipeline, plan, checkpoint)
             last = checkpoint.log.last_committed()
-            held = read_holdings(spark, checkpoint.spark, job, last, checkpoint.state_tag)
-            ordered = held.orderBy("operator", "start_us", "what", "shard")
-            found[plan.transform] = [row.asDict() for row in ordered.collect()]
+            versions = versions_at(pipeline, plan, checkpoint)
+            found[plan.transform] = [
+                row | ({"operator": f"version {number}: {row['operator']}"} if len(versions) > 1 else {})
+                for number, tag in ((each.checkpoint.version, each.checkpoint.state_tag) for each in versions)
+                for row in _holdings(read_holdings(spark, checkpoint.spark, job, last, tag))
+            ]
     finally:
         spark.stop()
     return found
+
+
+def _holdings(held: DataFrame) -> list[dict[str, Any]]:
+    """By operator, and in the order of time."""
+    return [row.asDict() for row in held.orderBy("operator", "start_us", "what", "shard").collect()]
 
 
 def only(transforms: dict[str, Checkpoint], name: str | None) -> dict[str, Checkpoint]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from windowpane.checkpoint.evolution import adopted_by
+from windowpane.checkpoint.job_claims import Claimed
 from windowpane.checkpoint.jobs import JobFile
 from windowpane.checkpoint.transform import Checkpoint, transform_checkpoint
 from windowpane.errors import StateError
 from windowpane.plan.build import Plan
-from windowpane.plan.pipeline import adopted_plan
 from windowpane.runtime.pipeline import Pipeline
 from windowpane.runtime.sources import pipeline_sources
+from windowpane.runtime.versions import versions_of
 from windowpane.spark.dataflow import build_dataflow
 from windowpane.spark.job_inputs import JobMember
 from windowpane.spark.job_stages import JobStages
@@ -24,19 +24,18 @@ def job_stages_of(
     members = []
     for each in job_plans(pipeline, plan, checkpoint):
         own = transform_checkpoint(pipeline.store, each.transform) if checkpoint.job else checkpoint
-        record = own.record()
-        if record.earlier:
-            raise StateError(
-                "HAND_OVER_RUNS",
-                f"transform `{each.transform}` hands its windows over to another plan, which has not ended",
-                "run the pipeline until it has: windowpane history shows the cut",
-            )
-        adopted = adopted_plan(pipeline.config, each, adopted_by(record))  # under the names that the state has
-        sources = pipeline_sources(spark, pipeline.config, adopted, own)
-        members.append(JobMember(adopted, sources, own.state_tag, spread=record.spread))
+        for version in versions_at(pipeline, each, own):
+            sources = pipeline_sources(spark, pipeline.config, version.plan, version.checkpoint)
+            members.append(JobMember(version.plan, sources, version.checkpoint.state_tag, spread=version.record.spread))
     whole = checkpoint.record()
     count = shards or whole.shards
     return build_dataflow(spark, members, shards=count, feedback=True, ticks=False, steps=whole.steps).job
+
+
+def versions_at(pipeline: Pipeline, plan: Plan, checkpoint: Checkpoint) -> list[Claimed]:
+    """The versions of a transform, each with its plan under the names that its state has; the current one last."""
+    record = checkpoint.record()
+    return versions_of(pipeline.config, Claimed(plan, checkpoint.of_version(record.version), record))
 
 
 def job_plans(pipeline: Pipeline, plan: Plan, checkpoint: Checkpoint) -> list[Plan]:

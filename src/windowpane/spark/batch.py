@@ -72,9 +72,10 @@ class BatchRunner:
         clock_us = reports.clock_us(before.clock_us if before else 0)
         elapsed_us = clock_us - before.clock_us if before else 0
         side = reports.side()
-        rows, others = tuple(gathered.side()) if cut or self.side.wanted(side) else (), Counter[str]()
+        rows = tuple(gathered.side()) if cut or self.side.wanted(side) else ()
+        others, counted = Counter[str](), Counter[str]()
         if cut:
-            rows, others = own_rows(rows, cut)
+            rows, others, counted = own_rows(rows, cut)
         side -= others
         split = ReinjectionSplit(rows) if final else self.side.split(rows, elapsed_us)
         side = side + Counter(error=unreadable) - Counter(split.counts)
@@ -82,7 +83,7 @@ class BatchRunner:
         counts = reports.counts + Accounting(in_=unreadable - reports.read_again, error=unreadable, buffered=queued)
         # Shards that are sent nothing, as by files without rows, report nothing and keep what they have.
         held = before.accounting["buffered"] - before.reinjecting if before and not reports.shards else 0
-        counts = counts.less(split.counts).less(others) + Accounting(buffered=held, in_=-others.total())
+        counts = counts.less(split.counts).less(counted) + Accounting(buffered=held, in_=-counted.total())
         counts.check(before.accounting["buffered"] if before else 0)
         stages = _stage_accounts(reports, before)
         replays = self.replaying.taken(reports.replayed) if self.replaying is not None and not final else []
@@ -106,7 +107,7 @@ class BatchRunner:
             replayed=dict(sum((Counter(each.kinds) for each in replays), Counter[str]())),
             final=final,
             ended=ends and bool(reports.shards),
-            skipped=reports.skipped + others.total(),
+            skipped=reports.skipped + counted.total(),
             fence=self.lock.fence,
             tables={} if final else self.tables(batch_id),
             arrivals=Entry.next_arrival(before, batch_id) + reports.numbered,

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windowpane.checkpoint.ledger import Entry, add_totals
 from windowpane.core.accounting import Accounting
 from windowpane.core.lateness import LatenessSketch
+from windowpane.core.side import OF, RESULT
 from windowpane.core.windows.cut import Cut
 
 Number = TypeVar("Number", int, float)
@@ -109,21 +109,27 @@ def _is_due(version: Version, running: Sequence[Version], standing: Mapping[str,
     return entry.watermark_us >= version.ends_us
 
 
-def own_rows(rows: Sequence[pa.RecordBatch], cut: Cut) -> tuple[tuple[pa.RecordBatch, ...], Counter[str]]:
-    """Side rows of a version, and how many of each kind are those of another one.
+def own_rows(rows: Sequence[pa.RecordBatch], cut: Cut) -> tuple[tuple[pa.RecordBatch, ...], Counter[str], Counter[str]]:
+    """Side rows of a version, how many of each kind are those of another one, and how many of these were read.
 
     A row may be in windows of two versions. The one on whose side of the cut its time is says what has become of it.
+    Results and pairs that cannot be computed are those of the version that has them.
     """
-    kept, others = list[pa.RecordBatch](), Counter[str]()
+    kept, others, counted = list[pa.RecordBatch](), Counter[str](), Counter[str]()
     for batch in rows:
         times = batch.column("event_us")
         timed = times.is_valid().to_numpy(zero_copy_only=False)
         ts = times.fill_null(0).to_numpy(zero_copy_only=False)
-        own = pa.array(np.where(timed, cut.has(ts), cut.until_us is None))
-        kept.append(batch.filter(own))
-        for kind in batch.filter(pc.invert(own)).column("kind").value_counts().to_pylist():
+        own = np.where(timed, cut.has(ts), cut.until_us is None)
+        places = batch.column(OF).to_numpy(zero_copy_only=False) if OF in batch.schema.names else None
+        if places is not None:
+            own |= places == RESULT
+        kept.append(batch.filter(pa.array(own)))
+        away = batch.filter(pa.array(~own))
+        for kind in away.column("kind").value_counts().to_pylist():
             others[kind["values"]] += kind["counts"]
-    return tuple(kept), others
+            counted[kind["values"]] += kind["counts"] if places is None else 0
+    return tuple(kept), others, counted
 
 
 def united(entries: Sequence[Entry], before: Entry | None) -> Entry:
@@ -137,7 +143,7 @@ def united(entries: Sequence[Entry], before: Entry | None) -> Entry:
     taking = [each.read + entry.skipped for each, entry in zip(accounts, entries, strict=True) if not entry.ended]
     read = min(taking, default=0)
     whole = sum(accounts, Accounting())
-    whole = replace(whole, made=max(whole.made, whole.in_ - read))
+    whole = replace(whole, made=whole.in_ - read)
     found = replace(
         last,
         accounting=whole.as_dict(),

@@ -32,7 +32,8 @@ from windowpane.core.frames import (
 from windowpane.core.graph import Graph
 from windowpane.core.numbering import Numbers, Portion, numbered
 from windowpane.core.operators.base import Holding
-from windowpane.core.operators.watermark import EventtimeWatermark
+from windowpane.core.operators.watermark import follow_time
+from windowpane.core.side import STAGE, not_read
 from windowpane.core.state import EntryMap
 from windowpane.core.wire import StageMessage, data_rows, pack_frames
 from windowpane.spark.entries import StoredEntries
@@ -201,16 +202,9 @@ class Shard:
         """The transform ends with this micro-batch."""
 
     def follow(self, other: Graph) -> None:
-        """Begin where time stands in the operators of another query over the same rows.
-
-        The first watermark of each is that of the source. Those of windows over results follow from it.
-        """
+        """Begin where time stands in the operators of another query over the same rows."""
         if self._step == 1:
-            own, found = (
-                next(each for each in graph.operators if isinstance(each, EventtimeWatermark))
-                for graph in (self._graph, other)
-            )
-            own.follow(found)
+            follow_time(self._graph, other)
 
     def take(self, payloads: Iterable[Blob]) -> None:
         """Process the messages of the stage before."""
@@ -278,9 +272,15 @@ class Shard:
         for entry in self._graph.entries:
             data = [frame for source, frame in received if source == entry and not isinstance(frame, SideRows)]
             for given in self._graph.flow(entry, [*self._before(entry), *data, *self._after(entry), end]):
-                self._put(given)
+                self._put(self._told_apart(given))
         self._count(self._graph.take_counts())
         self._graph.save(self._entries)
+
+    def _told_apart(self, given: Given) -> Given:
+        """Side rows of a stage with an account of its own say so: the account of the rows read does not have them."""
+        if not isinstance(given.frame, SideRows) or not self._graph.stage_of(given.source):
+            return given
+        return Given(given.source, SideRows(not_read(given.frame.batch, STAGE)))
 
     def _count(self, accounts: Mapping[str, Accounting]) -> None:
         for stage, account in accounts.items():

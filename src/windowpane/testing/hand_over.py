@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from windowpane.core.windows.cut import Cut
@@ -53,8 +53,15 @@ class HandOver:
         after.follow(before)
         return cls(before, after, cut_us)
 
-    def push(self, rows: RowsLike, shard: int | str = 0) -> Versions:
-        return self._both(lambda each: each.push(rows, shard=shard))
+    def push(
+        self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: int | None = None
+    ) -> Versions:
+        """As of `Harness`."""
+        return self._both(lambda each: each.push(rows, stream, shard, at=at))
+
+    def push_together(self, parts: Sequence[tuple[RowsLike, str | None, int | str]]) -> Versions:
+        """As of `Harness`."""
+        return self._both(lambda each: each.push_together(parts))
 
     def end(self) -> Versions:
         return self._both(lambda each: each.end())

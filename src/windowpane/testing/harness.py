@@ -17,7 +17,7 @@ import pyarrow as pa
 from windowpane.core import side_records
 from windowpane.core.accounting import Accounting
 from windowpane.core.operators.intake import Intake
-from windowpane.core.operators.watermark import EventtimeWatermark
+from windowpane.core.operators.watermark import follow_time
 from windowpane.core.runner import BatchResult, Runner
 from windowpane.core.state import EntryMap
 from windowpane.errors import ConfigError, StateError, nearest
@@ -160,17 +160,13 @@ class Harness:
 
     def follow(self, other: Harness) -> None:
         """Take over how far time has come in another query over the same streams, before the first row."""
-        found, own = other._time(), self._time()
-        own.follow(found)
+        follow_time(self._runner.graph, other._runner.graph)
         self._clock_us, self._arrivals = other._clock_us, other._arrivals
 
     @property
     def finished(self) -> bool:
         """Whether the query has ended gracefully."""
         return self._finished
-
-    def _time(self) -> EventtimeWatermark:
-        return next(each for each in self._runner.graph.operators if isinstance(each, EventtimeWatermark))
 
     def push(
         self, rows: RowsLike, stream: str | None = None, shard: int | str = 0, *, at: dt.datetime | int | None = None

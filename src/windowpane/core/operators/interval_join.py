@@ -25,6 +25,7 @@ from windowpane.core.rows import concat, flags, in_time_order, int64s, joined, p
 from windowpane.core.run_content import Content
 from windowpane.core.runs import PIECE_ROWS
 from windowpane.core.state import Header, StateEntries
+from windowpane.core.windows.cut import Cut
 from windowpane.core.windows.ranges import chunks
 
 Int64s = npt.NDArray[np.int64]
@@ -76,8 +77,10 @@ class IntervalJoin(Operator):
 
     shard_scalars = ("held",)
 
-    def __init__(self, join: JoinPlan, interval_us: tuple[int, int]) -> None:
+    def __init__(self, join: JoinPlan, interval_us: tuple[int, int], cut: Cut | None = None) -> None:
+        """`cut`: of a version of a query: it gives the results whose times are within. Others find partners only."""
         super().__init__()
+        self._cut = cut
         self._join, (self._low_us, self._high_us) = join, interval_us
         span_us = self._high_us - self._low_us
         width_us = max(pane_width_us(span_us // PANES_PER_REACH, span_us), 1)
@@ -184,7 +187,7 @@ class IntervalJoin(Operator):
             matched, good, frames = joining.judge(
                 join, rows, at, others, clock_us=self.clock_us, watermark_us=self.watermark_us
             )
-            yield from frames
+            yield from frames if self._cut is None else _within(self._cut, frames)
             used_left[at[matched]] = True
             used_right[others[matched] - count] = True
             if join.kind not in ("semi", "anti"):
@@ -202,6 +205,10 @@ class IntervalJoin(Operator):
 
     def _give(self, rows: pa.RecordBatch, left: Int64s, right: Int64s) -> Iterator[Frame]:
         """Joined rows of rows at these positions."""
+        if self._cut is not None:
+            ts = int64s(rows, c.EVENT_TIME)
+            own = self._cut.has(np.maximum(ts[left], ts[right]))
+            left, right = left[own], right[own]
         if not len(left):
             return
         completed = self._join.completed(self._join.taken(rows, left, right))
@@ -295,6 +302,15 @@ class IntervalJoin(Operator):
             for part in kept.rows.parts(kept.rows.starts()):
                 ts = int64s(part, c.EVENT_TIME)
                 self._held += len(ts) if first_us is None else int((ts > first_us).sum())
+
+
+def _within(cut: Cut, frames: list[Frame]) -> Iterator[Frame]:
+    """Side rows of pairs whose times are within a cut."""
+    for frame in frames:
+        assert isinstance(frame, SideRows)
+        own = cut.has(int64s(frame.batch, "event_us"))
+        if own.any():
+            yield SideRows(select(frame.batch, own))
 
 
 def _with_used(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -52,7 +52,7 @@ def emit(
             "error", reason, select(results, bad), clock_us=operator.clock_us, watermark_us=operator.watermark_us,
             keys=keys, window_start=start[bad], window_end=end[bad], detail=f"the result of {names} {words}",
         )  # fmt: skip
-        frames.append(SideRows(refused))
+        frames.append(SideRows(side.not_read(refused, side.RESULT)))
     return [*frames, Emissions(select(results, good) if frames else results)]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from windowpane.core.frames import BatchEnd, Clock, ControlSignal, Frame, Progress, Rows, TriggerTimes, Watermark
+from windowpane.core.graph import Graph
 from windowpane.core.operators.base import Holding, Operator
 from windowpane.core.rescaling import Divisible
 from windowpane.core.segmented_rows import SegmentedRows
@@ -149,6 +150,19 @@ class EventtimeWatermark(Operator):
 
     def on_taken_over(self) -> None:
         self._held_rows = len(self._held)
+
+
+def follow_time(graph: Graph, other: Graph) -> None:
+    """Let the watermarks of a query's sources begin where those of another query over the same rows stand.
+
+    Queries that are joined have a watermark each, all over the same streams. Those of windows over results follow.
+    """
+    own, found = (
+        [each for each in of.operators if isinstance(each, EventtimeWatermark) and each.data_driven]
+        for of in (graph, other)
+    )
+    for each in own if found else ():
+        each.follow(found[0])
 
 
 class ProcessTimeWatermark(Operator):
