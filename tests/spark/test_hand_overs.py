@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -299,12 +300,12 @@ def test_windows_of_processing_time(spark: SparkSession, tmp_path: Path) -> None
     outcome, made = job.outcome(), job.pipeline()
     (cut_us,) = [each.cut_us for each in made.checkpoint(made.plans[0]).record().plans if each.cut_us is not None]
     wanted: dict[tuple[int, int], list[int]] = {}
-    fed = iter(given)
+    fed = iter([row["v"] for batch in given for row in batch])
     for entry in outcome.entries:
         if entry.accounting["in_"]:
             size_us = 2_000_000 if entry.clock_us < cut_us else 500_000
             start_us = entry.clock_us // size_us * size_us
-            wanted.setdefault((start_us, start_us + size_us), []).extend(row["v"] for row in next(fed))
+            wanted.setdefault((start_us, start_us + size_us), []).extend(islice(fed, entry.accounting["in_"]))
     assert not list(fed)
     assert Counter(
         (from_datetime(row["window_start"]), from_datetime(row["window_end"]), row["n"], row["s"])
