@@ -19,12 +19,14 @@ Row = dict[str, Any]
 Case = dict[str, Any]
 
 _AGGREGATE = re.compile(
-    r"(?P<name>\w+)\((?P<distinct>DISTINCT\s+)?(?P<arg>[^()]*)\)"
+    r"(?P<name>\w+)\((?P<distinct>DISTINCT\s+)?(?P<arg>.*?)\)"
     r"(?:\s+FILTER\s*\(WHERE (?P<filter>.*)\))?\s+AS\s+(?P<alias>\w+)",
     re.IGNORECASE,
 )
+"""`sum(CAST(x AS BIGINT)) FILTER (WHERE y > 1) AS s`; the argument may contain calls."""
 _FUNCTIONS = {"collect": "collect_list"}
-_WORD = re.compile(r"'[^']*'|\b[A-Za-z_]\w*\b")
+_WORD = re.compile(r"'[^']*'|\b[A-Za-z_]\w*\b(?!\s*\()")
+"""Texts, and words that are no names of functions."""
 
 
 def load_cases() -> list[Case]:
@@ -80,9 +82,9 @@ class CaseQuery:
             function, clause = self._window()
             keys = ", ".join(filter(None, [function, *(f"`{name}`" for name in self.group_by)]))
             parts.append(f"GROUP BY {keys}" if keys else "")
-            parts.append(f"HAVING {self.case['having']}" if self.case.get("having") else "")
+            parts.append(f"HAVING {self._quoted(self.case['having'])}" if self.case.get("having") else "")
             parts.append(clause)
-            parts.append(self.case.get("post") or "")
+            parts.append(self._quoted(self.case.get("post") or ""))
         return " ".join(part for part in parts if part)
 
     def _relation(self) -> str:
@@ -104,7 +106,7 @@ class CaseQuery:
         assert match, f"cannot read the aggregate {text!r}"
         name = _FUNCTIONS.get(match["name"].lower(), match["name"])
         condition = f" FILTER (WHERE {self._quoted(match['filter'])})" if match["filter"] else ""
-        return f"{name}({match['distinct'] or ''}{self._quoted(match['arg'])}){condition} AS {match['alias']}"
+        return f"{name}({match['distinct'] or ''}{self._quoted(match['arg'])}){condition} AS `{match['alias']}`"
 
     def _quoted(self, text: str) -> str:
         """Column names in backticks: cases call columns `int` and `double`."""
@@ -170,8 +172,16 @@ def _column_types(rows: list[Row], also: list[str]) -> dict[str, str]:
     kinds = {}
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None]
-        kinds[name] = next((sql for kind, sql in _TYPES if any(type(value) is kind for value in values)), "BIGINT")
+        kinds[name] = _type_of(values)
     return kinds
+
+
+def _type_of(values: list[Any]) -> str:
+    """The type that holds all values."""
+    lists = [value for value in values if isinstance(value, list)]
+    if lists:
+        return f"ARRAY<{_type_of([each for value in lists for each in value if each is not None])}>"
+    return next((sql for kind, sql in _TYPES if any(type(value) is kind for value in values)), "BIGINT")
 
 
 _TYPES = [(str, "STRING"), (float, "DOUBLE"), (int, "BIGINT"), (bool, "BOOLEAN")]

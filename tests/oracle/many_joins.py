@@ -53,6 +53,8 @@ QUERIES = {
     f"GROUP BY k{HOPS}) AS u GROUP BY k WINDOW TUMBLING (SIZE 20 MILLISECONDS){LATE}",
     "united rows": f"SELECT k, count(*) AS n, window_start FROM a GROUP BY k, tumblingwindow('ms', 10){LATE} UNION ALL "
     f"SELECT a.k, w, window_start FROM a JOIN b ON a.k = b.k{HOPS}",
+    "a union": f"SELECT u.k, v, x FROM (SELECT k, v FROM a UNION ALL SELECT k, w FROM b WHERE w > 0) AS u JOIN d "
+    f"ON u.k = d.k{HOPS}",
     "four": f"SELECT a.v, w, x FROM a JOIN b ON a.k = b.k JOIN d ON d.k = b.k JOIN a AS e ON e.ts = a.ts AND e.k = a.k"
     f"{WINDOW}{LATE}",
     "the first": "SELECT k, sum(m) AS m, count(*) AS n FROM (SELECT k, max(v) AS m FROM a GROUP BY k, "
@@ -124,6 +126,11 @@ def _starts(row: Row) -> set[int]:
 def _overlapping(a: list[Row], b: list[Row], d: list[Row]) -> Results:
     triples = [(x, y, z) for x in a for y in b for z in d if same(x, y) and same(x, z)]
     return [(x[2], y[2], z[2]) for x, y, z in triples for _ in _starts(x) & _starts(y) & _starts(z)]
+
+
+def _a_union(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    rows = [*a, *(row for row in b if row[2] is not None and row[2] > 0)]
+    return [(x[1], x[2], z[2]) for x in rows for z in d if same(x, z) for _ in _starts(x) & _starts(z)]
 
 
 def _hops_left(a: list[Row], b: list[Row], d: list[Row]) -> Results:
@@ -258,6 +265,7 @@ def _ranked(a: list[Row], *_: list[Row]) -> Results:
 _BRUTE: dict[str, Callable[[list[Row], list[Row], list[Row]], Results]] = {
     "window": _windows,
     "left": lambda a, b, d: _windows(a, b, d, outer=True),
+    "a union": _a_union,
     "four": _four,
     "two tables": _two_tables,
     "overlapping": _overlapping,

@@ -64,10 +64,21 @@ JOINS = {
     "i": "SELECT a.k, v, w FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - 500 AND a.ts + 1500",
     "m": "SELECT a.k, v, n, w FROM a JOIN (SELECT k, max(v) AS top, count(*) AS n FROM a GROUP BY k, "
     "tumblingwindow('ss', 4)) AS t ON a.k = t.k AND v = top JOIN b ON b.w = v WINDOW TUMBLING (SIZE 4 SECONDS)",
+    "y": "SELECT 'few' AS what, k, count(*) AS n FROM a GROUP BY k, tumblingwindow('ss', 1) "
+    "UNION ALL SELECT 'many', k, sum(w) FROM b GROUP BY k, hoppingwindow('ss', 6, 3) "
+    "UNION ALL SELECT 'pairs', a.k, v + w FROM a JOIN b ON a.k = b.k AND v = w "
+    "WINDOW TUMBLING (SIZE 2 SECONDS)",
+    "z": "SELECT window_start, w, count(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY tumblingwindow('ss', 4), w",
 }
-"""The last one joins a stream with results of a window over the same stream, and both with another stream."""
-DEDUPE = {"i": {"key": ["v"], "within": "300ms"}}
-"""Only stream a has the column, and it is not the key of the join: rows of a meet by it one shuffle before."""
+"""`m` joins a stream with results of a window over the same stream, and both with another stream. `y` unites results of
+windows and of a join at the top level.
+"""
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "i": {"dedupe": {"key": ["v"], "within": "300ms"}},
+    "m": {"dedupe": {"key": ["v"], "within": "300ms"}},
+    "z": {"limits": {"max_groups": 3}},
+}
+"""Only stream a has the column v, and it is not the key of the join: rows of a meet by it one shuffle before."""
 STREAM = """
 [streams.{name}]
 format = "json"
@@ -94,6 +105,7 @@ side_output.error = {{ sink = "{name}_side" }}
 side_output.late = {{ sink = "{name}_side" }}
 side_output.unmatched = {{ sink = "{name}_side", include_original = true }}
 side_output.duplicate = {{ sink = "{name}_side", include_original = true }}
+side_output.evicted = {{ sink = "{name}_side" }}
 [sinks.{name}_results]
 format = "json"
 path = "{name}_results"
@@ -127,10 +139,10 @@ def make_job(folder: Path) -> None:
             os.utime(path, (FIRST_FILE_TIME + number,) * 2)
     parts = [STREAM.format(name=name, schema=schema) for name, schema in SCHEMAS.items()]
     parts += [PIPELINE, *(TRANSFORM.format(name=name, sql=sql) for name, sql in {**CHAINS, **WINDOWS, **JOINS}.items())]
-    parts += [
-        f"[transforms.{name}.dedupe]\nkey = {each['key']}\nwithin = '{each['within']}'\n"
-        for name, each in DEDUPE.items()
-    ]
+    for name, settings in SETTINGS.items():
+        for table, values in settings.items():
+            lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
+            parts += [f"[transforms.{name}.{table}]\n", *lines]
     (folder / "pipeline.toml").write_text("".join(parts), encoding="utf-8")
 
 
@@ -184,17 +196,18 @@ def check_chain(folder: Path, name: str, sql: str) -> None:
 
 
 def check_join(folder: Path, name: str, sql: str) -> None:
-    """Results and unmatched rows. No row is late, so how rows are cut into micro-batches does not matter."""
+    """Results and side rows. No row is late, so only the order of rows matters, and how they are cut does not."""
     streams = {stream: {"schema": SCHEMAS[stream], "eventtime": TIME} for stream in ("a", "b")}
-    transform = {"dedupe": DEDUPE[name]} if name in DEDUPE else {}
-    harness = Harness(sql, streams=streams, options=OPTIONS, transform=transform, now=0)
-    steps = [harness.push([row for file in rows_of(stream) for row in file], stream) for stream in streams]
+    harness = Harness(sql, streams=streams, options=OPTIONS, transform=SETTINGS.get(name, {}), now=0)
+    files = {stream: rows_of(stream) for stream in streams}
+    steps = [harness.push(files[stream][file], stream) for file in range(FILES) for stream in streams]
     steps.append(harness.end())
     assert counted(written(folder, f"{name}_results")) == counted(row for step in steps for row in step.rows), name
     alone = written(folder, f"{name}_side")
     assert kinds(alone) == kinds(record for step in steps for record in step.side), name
-    assert {record["kind"] for record in alone} == {"unmatched", *(["duplicate"] if name in DEDUPE else [])}
-    originals = [record["original_event"] for record in alone]
+    more = {"dedupe": "duplicate", "limits": "evicted"}
+    assert {record["kind"] for record in alone} == {"unmatched", *(more[each] for each in SETTINGS.get(name, {}))}
+    originals = [record["original_event"] for record in alone if record["kind"] != "evicted"]
     assert all("ts" in each for each in originals if each is not None)
     assert all(originals) or name == "m"  # results of a window are no events
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from windowpane.config import Options, Stream, Transform
 from windowpane.errors import PlanError
 from windowpane.plan import logical
-from windowpane.plan.context import PlanContext, reading
+from windowpane.plan.context import PlanContext, reading, without_limits
 from windowpane.plan.definitions import Definition
 from windowpane.plan.eventtime.resolution import at_declared_time, resolve_chains, time_by_sql
 from windowpane.plan.eventtime.steps import PROCESSING_TIME, TimeChains
@@ -30,10 +30,12 @@ from windowpane.plan.physical import PhysicalResults
 from windowpane.plan.read_transforms import check_read_transforms, with_owners_settings
 from windowpane.plan.scan import ColumnarScan, resolve_scan
 from windowpane.plan.settings import (
+    check_dedupe,
     check_max_groups,
     check_reinjection,
     dedupe_keys,
     dedupe_notes,
+    deduplicates,
     idle_notes,
     may_lack_partner,
     side_notes,
@@ -118,6 +120,7 @@ def plan_query(
     check_reinjection(context)
     root = _plan_tree(context)
     levels = root.levels()
+    check_dedupe(context, [each.context for each in levels])
     check_times(levels[0].context, [each.timing for each in levels if each.context.refs()])
     try:
         stages = stages_of(root.planned(), session or SessionFacts())
@@ -170,8 +173,9 @@ class _Level:
 
 def _plan_tree(context: PlanContext) -> _Level:
     """Plan a query and those whose results it reads."""
+    context = replace(context, beside_others=context.beside_others or context.joins_results)
     whole, context = context, with_conditions_below(with_interval(reading(with_owners_settings(context))))
-    inner = [replace(whole, bound=query) for query in context.bound.relation.queries]
+    inner = [without_limits(replace(whole, bound=query)) for query in context.bound.relation.queries]
     if context.bound.relation.joins_results:
         inner = [at_declared_time(each) for each in inner]
     check_stream_join(context)
@@ -271,7 +275,7 @@ class _Builder:
         where = bound.where if join is None else self.conditions(join).where
         if where is not None:
             node = logical.LogicalFilter(node, where)
-        if transform.dedupe is not None:
+        if transform.dedupe is not None and deduplicates(self.context):
             keys, sides = dedupe_keys(self.context)
             node = logical.LogicalDedupe(node, keys, transform.dedupe.within_us, sides)
         return node

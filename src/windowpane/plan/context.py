@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from windowpane.config import Options, Stream, Transform
+from windowpane.config import Limits, Options, Stream, Transform
 from windowpane.errors import PlanError, Span
 from windowpane.plan.eventtime.types import EventtimeTypes
 from windowpane.sql.query import BoundQuery, StreamRef
@@ -23,6 +23,8 @@ class PlanContext:
     name: str
     others: Mapping[str, Transform] = field(default_factory=dict)
     """The transforms that the query can read by name."""
+    beside_others: bool = False
+    """Other queries read streams of the same input: this one is a side of a join, or a branch of a UNION ALL."""
 
     def refs(self) -> Sequence[StreamRef]:
         """The streams in FROM order, one per branch of a union."""
@@ -77,3 +79,8 @@ def reading(context: PlanContext) -> PlanContext:
         return replace(context, transform=context.transform.model_copy(update={"allowed_lateness_us": None}))
     of_source = ("event_time_field", "watermark_lag_us", "allowed_lateness_us", "dedupe")
     return replace(context, transform=context.transform.model_copy(update=dict.fromkeys(of_source)))
+
+
+def without_limits(context: PlanContext) -> PlanContext:
+    """The context of a query that another one reads: limits concern the groups of the outermost query."""
+    return replace(context, transform=context.transform.model_copy(update={"limits": Limits()}))

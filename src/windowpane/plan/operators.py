@@ -21,6 +21,7 @@ from windowpane.core.operators.dedupe import Dedupe
 from windowpane.core.operators.group_quota import RequestGroups
 from windowpane.core.operators.intake import Intake, LateGate, ProcessTimeIntake
 from windowpane.core.operators.interval_join import IntervalJoin
+from windowpane.core.operators.joined_groups import AdmitJoinedGroups, QuotaJoined, RequestJoinedGroups
 from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.core.operators.time_order import TimeOrder
 from windowpane.core.operators.watermark import EventtimeWatermark, ProcessTimeWatermark
@@ -111,9 +112,7 @@ class _Building:
             case ChainStage():
                 self.add_chain(stage)
             case DedupeStage():
-                by = [*(use.name for use in stage.compared), *stage.routed_by]
-                dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys, of_right=stage.of_right)
-                self.last[stage.name] = self.append(stage, [dedupe], self.last[stage.inputs[0]])
+                self.add_dedupe(stage)
             case JoinStage():
                 self.last[stage.name] = self.add_join(stage)
             case WindowStage():
@@ -149,6 +148,13 @@ class _Building:
         source = self.append(stage, taken, source, step=1, to=stage.placement)
         self.last[stage.name] = self.known(stage, source)
 
+    def add_dedupe(self, stage: DedupeStage) -> None:
+        """Rows are compared where they are; the layout has brought copies together."""
+        by = [*(use.name for use in stage.compared), *stage.routed_by]
+        dedupe = Dedupe(by, stage.within_us, slack_us=stage.slack_us, keys=stage.keys, of_right=stage.of_right)
+        source = self.append(stage, [dedupe], self.last[stage.inputs[0]])
+        self.last[stage.name] = self.known(stage, source) if self.stages.of(LeafStage) else source
+
     def add_side(self, stage: SideStage) -> None:
         """Results as rows of one side of a join."""
         source, as_rows = self.last[stage.inputs[0]], ResultsAsRows(stage.rows, delay_us=stage.behind_us)
@@ -164,9 +170,8 @@ class _Building:
     def add_meeting(self, stage: MeetingStage) -> None:
         """Results go where the partners are, and so do rows of streams that have come there before."""
         sources = [self.last[name] for name in stage.inputs]
-        moved = stage.placement is not None and any(
-            isinstance(self.stages.by_name[name], SideStage) for name in stage.inputs
-        )
+        moved = stage.placement is not None and any(_comes_from_elsewhere(self.stages.by_name[name])
+                                                    for name in stage.inputs)  # fmt: skip
         step = max(self.steps[source] for source in sources) + moved
         to = stage.placement or Placement()
         sources = [self.passed(stage, each, source, step - 1, to) for each, source in
@@ -220,7 +225,8 @@ class _Building:
         source, layout = self.last[stage.inputs[0]], stage.layout
         if isinstance(self.stages.by_name[stage.inputs[0]], JoinStage):
             return self.add_joined(stage, source)
-        over_time = isinstance(self.stages.by_name[stage.inputs[0]], TimeStage)
+        below = self.stages.by_name[stage.inputs[0]]
+        over_time = isinstance(below, TimeStage) and not isinstance(below, LeafStage)
         if layout.quota:
             return self.add_quota(stage, source, over_time=over_time)
         operators = self.window(stage)[len(self.folding(stage)) :]
@@ -228,10 +234,15 @@ class _Building:
             return self.append(stage, operators, source)
         folding = [each for each in operators if each.folds]
         source = self.append(stage, folding, source)
-        ordering = [TimeOrder()] if any(each.ordered for each in self.stages.of(TimeStage)) else []
+        ordering = [TimeOrder()] if self.is_ordered(stage) else []
         return self.append(
             stage, [*ordering, *operators[len(folding) :]], source, step=self.steps[source] + 1, to=layout.window
         )
+
+    def is_ordered(self, stage: Stage) -> bool:
+        """Whether the rows that come to a stage are released by (event time, arrival)."""
+        below = self.stages.by_name[stage.inputs[0]]
+        return below.ordered if isinstance(below, TimeStage) else self.is_ordered(below)
 
     def add_join(self, stage: JoinStage) -> str:
         """Rows are joined behind dedupe, and go on to another shard if their copies are not where partners are."""
@@ -258,11 +269,25 @@ class _Building:
         assert stage.window is not None
         joined = self.joined_schema(stage)
         aggregator = self.aggregator(stage, joined)
-        source = self.append(stage, [FoldJoined(aggregator)], source)
-        plan = replace(_aligned_plan(stage.window, stage.keys), per_window=True)
+        most = stage.aggregation.max_groups
+        plan = replace(_aligned_plan(stage.window, stage.keys), per_window=True, max_groups=most)
         merging = MergeAggregation(plan, aggregator, EmitPolicy())
+        if plan.max_groups is not None:
+            return self.append(stage, [merging], self.admitted(stage, plan, aggregator, source))
+        source = self.append(stage, [FoldJoined(aggregator)], source)
         step = self.steps[source] + (stage.layout.join is not None)
         return self.append(stage, [merging], source, step=step, to=stage.layout.window)
+
+    def admitted(self, stage: WindowStage, plan: AlignedPlan, aggregator: Aggregator, source: str) -> str:
+        """Groups of joined rows are requested where these are made, counted at the next step, and folded at the one
+        after. Joined rows have an account of their own, since one row of a stream can be in several groups.
+        """
+        own = replace(stage, account=f"{stage.account}_joined".lstrip("_"))
+        apart, to = int(stage.layout.quota), stage.layout.window
+        source = self.append(stage, [RequestJoinedGroups(plan)], source)
+        asked_at = self.steps[source]
+        source = self.append(own, [AdmitJoinedGroups(plan)], source, step=asked_at + apart, to=to)
+        return self.append(own, [QuotaJoined(plan, aggregator)], source, step=asked_at + 2 * apart, to=to)
 
     def joined_schema(self, stage: WindowStage) -> pa.Schema:
         """Schema of the rows that a join gives."""
@@ -377,6 +402,11 @@ class _Building:
             conditional=window.when is not None,
             broadcast=self.sharded and stage.layout.window.broadcast,
         )
+
+
+def _comes_from_elsewhere(stage: Stage) -> bool:
+    """Whether the rows of a stage are on other shards than those where they meet others."""
+    return isinstance(stage, SideStage) or (isinstance(stage, DedupeStage) and stage.placement is not None)
 
 
 def _aligned_plan(window: WindowPlan, keys: tuple[Key, ...]) -> AlignedPlan:

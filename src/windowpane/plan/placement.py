@@ -51,8 +51,12 @@ class Layout:
             return self.window.describe()
         dedupe = () if self.dedupe is None else (f"{self.dedupe.describe()} to dedupe",)
         join = () if self.join is None else (f"{self.join.describe()} to join",)
-        quota = ("groups by window to count them",) if self.quota else ()
-        return ", then ".join((*dedupe, *join, *quota, self.window.describe()))
+        last = self.describe_quota() if self.quota else [self.window.describe()]
+        return ", then ".join((*dedupe, *join, *last))
+
+    def describe_quota(self) -> list[str]:
+        """The shuffles of a window whose groups are counted."""
+        return ["groups by window to count them", self.window.describe()]
 
 
 def place(window: WindowPlan | None, aggregation: Aggregation | None, dedupe: tuple[ColumnUse, ...]) -> Layout:
@@ -76,6 +80,11 @@ def place_together(window: WindowPlan | None, aggregation: Aggregation | None, d
     return Layout(_of_window(window, aggregation))
 
 
+def place_copies(dedupe: tuple[ColumnUse, ...]) -> Placement:
+    """Where the copies of a row are compared by these columns."""
+    return _by(dedupe)
+
+
 def place_joined(
     join: StreamJoin, aggregation: Aggregation | None, *, local: bool, dedupe: tuple[ColumnUse, ...] = ()
 ) -> Layout:
@@ -84,9 +93,10 @@ def place_joined(
     """
     by_key, early = _by_join_keys(join), _by(dedupe) if dedupe else None
     keys = aggregation.keys if aggregation else ()
-    if local:
+    if local and not _limited(aggregation):
         return Layout(by_key, dedupe=early)
-    return Layout(_by(keys) if keys else Placement(why_one="there are no groups"), dedupe=early, join=by_key)
+    own = _by(keys) if keys else Placement(why_one="there are no groups")
+    return Layout(own, dedupe=early, quota=_limited(aggregation), join=by_key)
 
 
 def place_joined_together(

@@ -10,19 +10,19 @@ from windowpane.outcomes import SideKind
 from windowpane.plan.columns import find_column, quote
 from windowpane.plan.context import PlanContext
 from windowpane.plan.eventtime.timing import Timing
-from windowpane.sql.query import Expr, GroupKey, Relation, StreamJoin, UnionBranch
+from windowpane.sql.query import Column, Expr, GroupKey, Relation, StreamJoin, UnionBranch
 
 
 def check_max_groups(context: PlanContext) -> None:
-    """`limits.max_groups` bounds the groups of one window, so there must be groups and a window that holds several."""
+    """`limits.max_groups` bounds the groups of one window, so there must be groups and a window that holds several.
+
+    Of queries that read each other, this is about the outermost one.
+    """
     bound = context.bound
     if context.transform.limits.max_groups is None:
         return
     hint = "remove it, or group by columns in a tumbling or hopping window"
-    if context.is_chained or context.joins_results:
-        reason = "the query has several windows"
-        hint = "remove it; to give the largest groups of each window only, write ORDER BY n DESC LIMIT 1000"
-    elif bound.kind != "aggregate" or not bound.keys:
+    if bound.kind != "aggregate" or not bound.keys:
         reason = "the query has no groups"
     elif bound.window and not bound.window.spec.shared_bounds:
         reason = f"{bound.window.spec.describe()} is not a window that all groups share"
@@ -64,29 +64,72 @@ def check_reinjection(context: PlanContext) -> None:
 
 def dedupe_keys(context: PlanContext) -> tuple[tuple[GroupKey, ...], tuple[tuple[str, ...], ...]]:
     """The columns of FROM that `dedupe.key` names, and in a join of streams which of them each side has."""
-    dedupe, join = context.transform.dedupe, context.bound.relation.stream_join
+    dedupe, relation = context.transform.dedupe, context.bound.relation
     names = dedupe.key if dedupe else ()
-    if join is not None and names:
-        return _dedupe_sides(context, join, names)
-    return tuple(_dedupe_key(context, position, name) for position, name in enumerate(names)), ()
+    if relation.stream_join is not None and names:
+        return _dedupe_sides(context, relation.stream_join, names)
+    keys = tuple(_dedupe_key(context, position, name) for position, name in enumerate(names))
+    if not relation.joins_results:
+        return keys, ()
+    own = tuple(key.name for key in keys)
+    return keys, tuple(own if branch.query is None else () for branch in relation.branches)
+
+
+def check_dedupe(context: PlanContext, levels: Sequence[PlanContext]) -> None:
+    """Of several queries that read streams, some may lack the columns of `dedupe.key`, but not all.
+
+    `levels`: the contexts of all queries that read each other.
+    """
+    dedupe = context.transform.dedupe
+    if dedupe is None or not context.joins_results or any(deduplicates(level) for level in levels):
+        return
+    listed = ", ".join(f"`{name}`" for name in dedupe.key)
+    columns = tuple(column for level in levels for column in level.bound.relation.columns if level.refs())
+    raise _no_dedupe_column(context, f"no stream of this query has {listed} for dedupe", dedupe.key[0], columns)
+
+
+def deduplicates(context: PlanContext) -> bool:
+    """Whether a query compares rows of its streams. Beside other queries, a stream need not have the columns. The
+    branches of a UNION ALL have the same columns, so they must.
+    """
+    dedupe, relation = context.transform.dedupe, context.bound.relation
+    if dedupe is None or (relation.branches and not context.refs()):
+        return False
+    if relation.stream_join is not None and context.beside_others:
+        return bool(_sides_of(context, relation.stream_join, dedupe.key)[0])
+    if relation.branches or not context.beside_others or not relation.columns:
+        return True
+    return all(find_column(relation.columns, name) for name in dedupe.key)
 
 
 def _dedupe_key(context: PlanContext, position: int, name: str) -> GroupKey:
     known = context.bound.relation.columns
     column = find_column(known, name)
     if column is None and known:
-        raise _no_dedupe_column(context, f"FROM has no column `{name}` for dedupe", name)
+        raise _no_dedupe_column(context, f"FROM has no column `{name}` for dedupe", name, known)
     found = column.name if column else name
     return GroupKey(f"_d{position}", found, Expr(quote(found), column.type if column else None, (found,)))
 
 
-def _no_dedupe_column(context: PlanContext, message: str, name: str) -> PlanError:
-    known = [each.name for each in context.bound.relation.columns if not each.hidden]
+def _no_dedupe_column(context: PlanContext, message: str, name: str, columns: Sequence[Column]) -> PlanError:
+    known = list(dict.fromkeys(each.name for each in columns if not each.hidden))
     hint = f"its columns: {nearest(name, known)}"
     return context.error("DEDUPE_COLUMN_NOT_FOUND", message, hint, key=context.own_key("dedupe.key"))
 
 
 def _dedupe_sides(
+    context: PlanContext, join: StreamJoin, names: Sequence[str]
+) -> tuple[tuple[GroupKey, ...], tuple[tuple[str, ...], ...]]:
+    """As `_sides_of`; PlanError if no stream has the columns."""
+    keys, sides = _sides_of(context, join, names)
+    if not keys:
+        listed = ", ".join(f"`{name}`" for name in names)
+        message = f"no stream of this join has {listed} for dedupe"
+        raise _no_dedupe_column(context, message, names[0], context.bound.relation.columns)
+    return keys, sides
+
+
+def _sides_of(
     context: PlanContext, join: StreamJoin, names: Sequence[str]
 ) -> tuple[tuple[GroupKey, ...], tuple[tuple[str, ...], ...]]:
     """Rows of each stream that has all columns of the key are compared with rows of that stream."""
@@ -95,7 +138,7 @@ def _dedupe_sides(
     shared = [each.name for each in context.bound.relation.columns
               if not each.hidden and each.name not in (*join.left, *join.right)]  # fmt: skip
     for branch, own in zip(context.bound.relation.branches, (join.left, join.right), strict=True):
-        found = [_column_of_side(branch, [*own, *shared], name) for name in names]
+        found = [_column_of_side(branch, [*own, *shared], name) for name in names if branch.query is None]
         complete = [column for column in found if column is not None]
         if len(complete) < len(names):
             sides.append(())
@@ -108,9 +151,6 @@ def _dedupe_sides(
             for position, (name, column) in enumerate(zip(names, complete, strict=True))
         ]
         sides.append(tuple(key.name for key in keys[first:]))
-    if not keys:
-        listed = ", ".join(f"`{name}`" for name in names)
-        raise _no_dedupe_column(context, f"no stream of this join has {listed} for dedupe", names[0])
     return tuple(keys), tuple(sides)
 
 
@@ -134,6 +174,8 @@ def may_lack_partner(relation: Relation) -> bool:
 
 def dedupe_notes(context: PlanContext) -> tuple[str, ...]:
     """`dedupe` compares the rows that FROM makes, so a key without their columns keeps one row of each event."""
+    if not deduplicates(context):
+        return ()
     made = [column.name for generator in context.bound.relation.generators for column in generator.columns]
     keys = {key.label for key in dedupe_keys(context)[0]}
     if not made or not keys or not keys.isdisjoint(made):

@@ -159,6 +159,8 @@ class DedupeStage(Stage):
     """In a join of streams, the side whose rows are compared."""
     routed_by: tuple[str, ...] = ()
     """Columns in which copies agree too, and that decide on the shard."""
+    placement: Placement | None = None
+    """Of a stream that meets results: where its rows are compared, if that is not where they meet them."""
 
 
 @dataclass(frozen=True)
@@ -334,8 +336,11 @@ class StageGraph:
         if self.of(LeafStage):
             return self._describe_leaves()
         moved = {stage.name: stage.placement for stage in self.of(ChainStage)}
-        chained = [moved.get(stage.inputs[0]) for stage in self.windows[1:]]
-        later = [f"{placement.describe()} for the window above" for placement in chained if placement is not None]
+        later = list[str]()
+        for stage in self.windows[1:]:
+            placement = moved.get(stage.inputs[0])
+            later += [f"{placement.describe()} for the window above"] if placement is not None else []
+            later += stage.layout.describe_quota() if stage.layout.quota else []
         later = [*([_COMPARED] if any(each.rows.compares for each in self.of(ChainStage)) else []), *later]
         return ", then ".join([self.first_window.layout.describe(), *later])
 
@@ -347,7 +352,8 @@ class StageGraph:
         moved = [_COMPARED] if any(each.rows.compares for each in self.of(ChainStage)) else []
         moved += [f"{each.placement.describe()} for {each.account}" for each in later if each.placement is not None]
         moved += [f"{each.layout.window.describe()} for the groups of {each.account}" for each in self.windows
-                  if each.layout.join is not None]  # fmt: skip
+                  if each.layout.join is not None and not each.layout.quota]  # fmt: skip
+        moved += [text for each in self.windows if each.layout.quota for text in each.layout.describe_quota()]
         return ", then ".join([" and ".join(dict.fromkeys(read)), *dict.fromkeys(moved)])
 
     def in_one_shuffle(self) -> StageGraph:

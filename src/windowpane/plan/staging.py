@@ -83,14 +83,16 @@ def stages_of(query: PlannedQuery, session: SessionFacts) -> StageGraph:
 
 
 def _first(stages: Sequence[AnyStage], leaf: LeafStage) -> Placement:
-    """Where the rows of a leaf go first: to a join, or to a window."""
+    """Where the rows of a leaf go first: to be compared with each other, to a join, or to a window."""
     above = next(each for each in stages if leaf.name in each.inputs)
-    if isinstance(above, MeetingStage):
-        assert above.placement is not None
-        return above.placement
-    window = above if isinstance(above, WindowStage) else next(each for each in stages if above.name in each.inputs)
-    assert isinstance(window, WindowStage)
-    return window.layout.join or window.layout.window
+    while not isinstance(above, MeetingStage | WindowStage):
+        if isinstance(above, DedupeStage) and above.placement is not None:
+            return above.placement
+        above = next(each for each in stages if above.name in each.inputs)
+    if isinstance(above, WindowStage):
+        return above.layout.dedupe or above.layout.join or above.layout.window
+    assert above.placement is not None
+    return above.placement
 
 
 @dataclass
@@ -206,8 +208,10 @@ class _Staging:
         """Returns the expressions of the input projection by its columns."""
         dedupe = found.below if isinstance(found.below, physical.PhysicalDedupe) else None
         compared = dedupe.keys if dedupe else ()
-        project = self.rows(dedupe.child if dedupe else found.below, found.aliases(compared), found.keys)
+        project = self.rows(dedupe.child if dedupe else found.below, found.aliases(compared), found)
         texts = {column.name: column.expr.text for column in project.columns}
+        if self.context.bound.relation.joins_results:
+            dedupe, compared = None, ()
         routed_by: tuple[str, ...] = ()
         if found.join is not None and dedupe is not None:
             compared = self.apart(found.join, dedupe, texts)
@@ -260,6 +264,7 @@ class _Staging:
                     slack_us=found.slack_us,
                     of_right=None if names is None else bool(number),
                     routed_by=routed_by,
+                    account=self.account,
                 )
                 self.stages.append(stage)
                 below = stage.name
@@ -298,8 +303,9 @@ class _Staging:
             account=self.account,
         )
 
-    def rows(self, node: PlanNode, aliases: dict[str, str], keys: tuple[Key, ...]) -> physical.PhysicalProject:
-        """The stages below dedupe and window: input and time."""
+    def rows(self, node: PlanNode, aliases: dict[str, str], found: _Windowed) -> physical.PhysicalProject:
+        """The stages below dedupe and window: input and time. Streams that meet results are compared before that."""
+        keys = found.keys
         watermark = _expect(node, physical.PhysicalWatermark)
         project = _expect(watermark.child, physical.PhysicalProject)
         if isinstance(watermark, physical.PhysicalResultWatermark):
@@ -309,6 +315,8 @@ class _Staging:
             taking = TakenRows(
                 time=_time(watermark, keys, ()), project=project, aliases=aliases, context=self.context,
                 session=self.session, name=self.name("time"), account=self.account,
+                dedupe=found.below if isinstance(found.below, physical.PhysicalDedupe) else None,
+                slack_us=found.slack_us,
             )  # fmt: skip
             results = [SideResults(each.stage, each.types, each.plan_id, us)
                        for each, us in zip(self.below, self.behind_us, strict=True)]  # fmt: skip

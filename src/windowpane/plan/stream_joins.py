@@ -111,12 +111,9 @@ def split_columns(
 def check_stream_join(context: PlanContext) -> None:
     """Refuse what cannot be combined with a join of streams."""
     bound, join = context.bound, context.bound.relation.stream_join
-    if bound.relation.joins_results:
-        _check_dedupe(context)
     if join is None:
         return
     window = bound.window
-    _check_settings(context)
     if window is None:
         return
     if not isinstance(window.spec, AlignedSpec):
@@ -133,27 +130,6 @@ def check_stream_join(context: PlanContext) -> None:
         raise context.error(
             "EMIT_NOT_ALLOWED", "a join of streams only supports EMIT ON WINDOW CLOSE",
             "rows are joined when their window closes; remove EMIT", span=bound.emit.span,
-        )  # fmt: skip
-
-
-def _check_settings(context: PlanContext) -> None:
-    if context.transform.limits.max_groups is not None:
-        raise context.error(
-            "UNSUPPORTED_JOIN", "`limits.max_groups` is not supported in a query that joins streams",
-            "remove it; to give the largest groups of each window only: … GROUP BY a.k WINDOW TUMBLING (SIZE 10 "
-            "SECONDS) ORDER BY count(*) DESC LIMIT 1000",
-            key=context.own_key("limits.max_groups"),
-        )  # fmt: skip
-
-
-def _check_dedupe(context: PlanContext) -> None:
-    if context.transform.dedupe is not None:
-        raise context.error(
-            "UNSUPPORTED_JOIN",
-            "`dedupe` is not supported with several joins of streams, or where results are joined or united",
-            "remove it, and take out duplicates within the window: FROM (SELECT DISTINCT id, k, v FROM a WINDOW "
-            "TUMBLING (SIZE 10 SECONDS)) AS a JOIN b ON … WINDOW TUMBLING (SIZE 10 SECONDS)",
-            key=context.own_key("dedupe"),
         )  # fmt: skip
 
 

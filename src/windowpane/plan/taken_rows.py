@@ -10,9 +10,9 @@ from windowpane.plan import physical
 from windowpane.plan.chaining import ChainCompiler, of_branch
 from windowpane.plan.context import PlanContext
 from windowpane.plan.node import PlanNode
-from windowpane.plan.placement import Placement
+from windowpane.plan.placement import Placement, place_copies
 from windowpane.plan.shared_input import KEPT, PREFIX, Leaf
-from windowpane.plan.stages import AnyStage, LeafStage, MeetingStage, ResultStage, SideStage, TimeStage
+from windowpane.plan.stages import AnyStage, DedupeStage, LeafStage, MeetingStage, ResultStage, SideStage, TimeStage
 from windowpane.plan.traversal import walk_own
 from windowpane.sql import SessionFacts
 
@@ -40,6 +40,9 @@ class TakenRows:
     session: SessionFacts
     name: str
     account: str
+    dedupe: physical.PhysicalDedupe | None = None
+    slack_us: int = 0
+    """As of DedupeStage."""
 
     def stages(self, below: Sequence[SideResults], leaves: list[Leaf]) -> list[AnyStage]:
         """`leaves` are those of all queries; what this one takes of the input is added."""
@@ -47,7 +50,7 @@ class TakenRows:
         if not relation.joins_results:
             return [self.leaf(self.name, union, leaves)]
         assert isinstance(union, physical.PhysicalUnion)
-        join, results, stages = relation.stream_join, iter(below), list[AnyStage]()
+        join, results, stages, names = relation.stream_join, iter(below), list[AnyStage](), list[str]()
         for number, branch in enumerate(union.branches, 1):
             assert isinstance(branch, physical.PhysicalBranch)
             name = f"{self.name}.{number if join is None else ('left', 'right')[number - 1]}"
@@ -55,11 +58,30 @@ class TakenRows:
                 stages.append(self.side(name, next(results), branch))
             else:
                 stages.append(self.leaf(name, branch, leaves))
-        names = [stage.name for stage in stages]
+                stages += self.compared(name, number - 1)
+            names.append(stages[-1].name)
         if join is None:
             return [*stages, *self.united(names)]
         placement = Placement(join.keys, labels=join.labels)
         return [*stages, MeetingStage(self.name, tuple(names), placement=placement, account=self.account)]
+
+    def compared(self, leaf: str, number: int) -> list[DedupeStage]:
+        """The stage that takes out copies of a stream's rows, before these meet results or rows of another stream."""
+        names = self.dedupe.sides[number] if self.dedupe is not None and self.dedupe.sides else ()
+        if self.dedupe is None or not names:
+            return []
+        uses = tuple(use for use in self.dedupe.keys if use.name in names)
+        join = self.context.bound.relation.stream_join
+        texts = {column.name: column.expr.text for column in self.project.columns}
+        known = {texts.get(use.column, "") for use in uses}
+        apart = join is None or any(pair[number].text not in known for pair in join.equalities)
+        return [
+            DedupeStage(
+                f"{leaf}.dedupe", (leaf,), keys=self.time.keys, compared=uses, within_us=self.dedupe.within_us,
+                slack_us=self.slack_us, routed_by=() if apart or join is None else join.keys,
+                placement=place_copies(uses) if apart else None, account=self.account,
+            )
+        ]  # fmt: skip
 
     def united(self, names: Sequence[str]) -> list[MeetingStage]:
         """The branches of a UNION ALL: those of the first two meet, then each further one meets them. The window says

@@ -1,4 +1,4 @@
-"""A join of streams that is joined again: the first join becomes a query of its own, whose results are a side."""
+"""A join or a union of streams that is joined: it becomes a query of its own, whose results are a side."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 def joined_as_results(stmt: SelectStmt, bound: BoundRelation) -> BoundRelation:
-    """The side of a join, if that is no join of streams; else the results of that one, under the same names.
+    """The side of a join, if that is a stream; the results of a join or, within a window, of a UNION ALL, under the
+    same names.
 
     In `FROM a JOIN b ON … JOIN c ON … WINDOW w`, rows of a and b are joined within w, and then with those of c.
     """
-    if bound.relation.stream_join is None:
+    united = bool(bound.relation.branches) and not bound.relation.joins and stmt.window is not None
+    if bound.relation.stream_join is None and not united:
         return bound
     query, sources = _query(stmt, bound)
     columns = tuple(Column(output.name, output.expr.type or "") for output in query.outputs)

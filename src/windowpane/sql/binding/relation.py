@@ -182,13 +182,7 @@ class RelationBinder:
     ) -> BoundRelation:
         """`selected`: it stands in SELECT, so nothing else can name its columns."""
         relation = base.relation
-        if relation.query is not None:
-            if syntax.names == (SET,):
-                code, message = "GROUPING_SETS", "grouping sets over results of a window are not supported"
-                raise source.error(code, message, "group by the sets inside the subquery", at=syntax.node)
-            hint = "make several rows of one inside the subquery"
-            message = "several rows of one result of a window are not supported"
-            raise source.error("UNSUPPORTED_GENERATOR", message, hint, at=syntax.node)
+        _check_generated(source, syntax, relation)
         taken = [known.alias.lower() for known in (*base.scope.sources, *base.leaves)]
         if syntax.alias and syntax.alias.lower() in taken:
             message = f"`{syntax.alias}` is the name of two sources"
@@ -215,8 +209,7 @@ class RelationBinder:
         if reads_table(query, self.catalog):
             return None
         if isinstance(query, UnionStmt):
-            message, hint = "a UNION ALL cannot be joined", "join a stream or a static table"
-            raise stmt.source.error("UNSUPPORTED_SUBQUERY", message, hint, at=join)
+            return _leaf(stmt.source, bind_union(query, _alias(join.this), self._branch))
         if query.window is not None or self._compares_rows(query):
             return _leaf(stmt.source, _results(self._query(query), _alias(join.this)))
         return _renamed(stmt.source, _alias(join.this), self.merged(query))
@@ -238,7 +231,7 @@ class RelationBinder:
         if query is not None and join.args.get("using"):
             raise source.error("UNSUPPORTED_JOIN", "USING is not supported for a subquery", "write ON", at=join)
         table = _bind_table(source, join, self.catalog, taken, query)
-        if relation.query is not None:
+        if relation.query is not None or (relation.joins_results and relation.stream_join is None):
             raise source.error("UNSUPPORTED_JOIN", RESULTS_JOINED, JOIN_HINT, at=join)
         if relation.stream_join is not None:
             message = "the static table is compared with several streams, or with one that joined rows may lack"
@@ -274,6 +267,24 @@ class RelationBinder:
             conditions = [each for each in (join.args.get("on"), found.where) if each is not None]
             join.set("on", exp.and_(*conditions, copy=False))
         return found.side
+
+
+def _check_generated(source: SourceText, syntax: GeneratorSyntax, relation: Relation) -> None:
+    """Only rows of streams can become several rows: not results, and not joined rows."""
+    of_results, joined = relation.query is not None or relation.joins_results, relation.stream_join is not None
+    if not of_results and not joined:
+        return
+    what = "a join of streams" if joined else "results of a window"
+    if syntax.names == (SET,):
+        hint = "write a query for each set, with UNION ALL between them"
+        if not joined:
+            hint = f"group by the sets inside the subquery, or {hint}"
+        raise source.error("GROUPING_SETS", f"grouping sets over {what} are not supported", hint, at=syntax.node)
+    hint = "let another transform write the rows that explode makes to a sink, and join that stream"
+    if not joined:
+        hint = "make several rows of one inside the subquery"
+    message = f"several rows of one over {what} are not supported"
+    raise source.error("UNSUPPORTED_GENERATOR", message, hint, at=syntax.node)
 
 
 def _alias(node: exp.Expr) -> str:

@@ -102,8 +102,9 @@ class ResultNames:
             raise self.source.error("PSEUDO_COLUMN_WITHOUT_WINDOW", f"`{name}` needs a window", hint, at=part)
         if known:
             owner = next(source.alias for source in self.rows.scope.sources if name in source.names)
-            message = f"`{name}` is both the window's and a column of `{owner}`"
-            hint = f"the column is {owner}.{name}; to select the window's, give the column another name in a subquery"
+            message = f"`{name}` is both the window's and a column of {f'`{owner}`' if owner else 'the subquery'}"
+            column = f"{owner}.{name}" if owner else f"t.{name}, if the subquery is called AS t"
+            hint = f"the column is {column}; to select the window's, give the column another name in a subquery"
             raise self.source.error("AMBIGUOUS_COLUMN", message, hint, at=part)
         if name == "trigger_time" and not self.window.spec.triggered:
             hint = "only sliding windows have triggers; use window_start or window_end"

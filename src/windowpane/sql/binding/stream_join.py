@@ -117,8 +117,14 @@ def bind_stream_join(
 def _side(source: SourceText, bound: BoundRelation, join: exp.Join) -> _Side:
     relation, sources = bound.relation, bound.scope.sources
     if relation.branches or relation.generators:
-        message = "a UNION ALL and a query with explode cannot be joined with a stream"
-        hint = "join streams, joins of streams, or the results of windows; give a window to the subquery"
+        message = "a UNION ALL can be joined with a stream only within a window"
+        hint = "add a window: … JOIN … ON … WINDOW TUMBLING (SIZE 10 SECONDS)"
+        if relation.generators:
+            message = "a query with explode cannot be joined with a stream"
+            hint = "let another transform write the rows that explode makes to a sink, and join that stream"
+        elif relation.tables:
+            message = "a UNION ALL with static tables cannot be joined with a stream"
+            hint = "join the tables to the other stream"
         raise source.error("UNSUPPORTED_JOIN", message, hint, at=join)
     if relation.query is not None:
         check_results_read(source, relation.query)

@@ -34,4 +34,8 @@ def _check_sessions(stmt: SelectStmt, keys: Sequence[GroupKey], rows: RowExpress
     shown = f"PARTITION BY {', '.join(sorted(wanted))}" if wanted else "no PARTITION BY"
     message = f"SESSION has {shown}, and GROUP BY has {', '.join(sorted(found)) or 'no keys'}"
     hint = "sessions are those of each group: name the same columns in both"
+    if not stmt.is_grouped:
+        columns = ", ".join(sorted(wanted))
+        hint = f"group by the same columns: SELECT {columns}, collect_list(price) AS prices … GROUP BY {columns}, "
+        hint += "window_start, window_end; without PARTITION BY, SESSION gives the rows of sessions over all rows"
     raise stmt.source.error("GROUP_BY_WINDOW", message, hint, at=given[0] if given else stmt.window.span)

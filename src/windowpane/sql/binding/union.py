@@ -65,7 +65,9 @@ def _branch(query: MergedQuery) -> MergedQuery:
     if query.relation.joins or query.relation.stream_join is not None:
         raise _unsupported("a join", stmt, stmt.joins[0] if stmt.joins else stmt.from_)
     if query.watermark is not None:
-        raise _unsupported("WATERMARK", stmt, query.watermark.span)
+        hint = "write it around the union: SELECT … FROM (… UNION ALL …) AS u WATERMARK (LAG 5 SECONDS), or set "
+        hint += "`watermark_lag` of the transform"
+        raise _unsupported("WATERMARK", stmt, query.watermark.span, hint)
     return query
 
 

@@ -15,6 +15,7 @@ from windowpane.time import MAX_US, unit_to_us
 
 EXAMPLES = "10 SECONDS, INTERVAL '10' SECOND, INTERVAL 10 SECONDS or '10s'"
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_UNITS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _CALENDAR = ("month", "months", "year", "years", "quarter", "quarters")
 
 
@@ -43,6 +44,24 @@ def part_to_us(number: str, unit: str) -> int | None:
     return int(exact) if factor and exact == exact.to_integral_value() else None
 
 
+def span_to_us(text: str, first: str, last: str) -> int | None:
+    """Microseconds of `INTERVAL '1 02:30' DAY TO MINUTE`: the number of each unit from the first to the last one.
+
+    >>> span_to_us("0:30", "minute", "SECOND"), span_to_us("-1 02:30", "DAY", "MINUTE"), span_to_us("1", "HOUR", "DAY")
+    (30000000, -95400000000, None)
+    """
+    units, (first, last) = [*_UNITS], (first.upper().rstrip("S"), last.upper().rstrip("S"))
+    if first not in units or last not in units:
+        return None
+    named, stripped = units[units.index(first) : units.index(last) + 1], text.strip()
+    numbers = re.split(r"[ :]", stripped.lstrip("+-"))
+    parts = [part_to_us(number, unit) for number, unit in zip(numbers, named, strict=False)]
+    if len(numbers) != len(named) or None in parts:
+        return None
+    total = sum(part for part in parts if part is not None)
+    return -total if stripped.startswith("-") else total
+
+
 def read_interval(source: SourceText, tokens: list[Token], what: str, after: Token) -> int:
     """Microseconds of a duration written in `tokens`. `after` is where to point when there are none."""
     rest = tokens[1:] if tokens and tokens[0].token_type == TokenType.INTERVAL else tokens
@@ -69,6 +88,9 @@ def _read_part(tokens: list[Token]) -> tuple[int | None, int]:
     number, unit = tokens[used].text, tokens[used + 1].text if len(tokens) > used + 1 else ""
     if tokens[used].token_type == TokenType.STRING and (whole := text_to_us(number)) is not None:
         return -whole if sign else whole, used + 1
+    if [token.text.upper() for token in tokens[used + 2 : used + 3]] == ["TO"] and len(tokens) > used + 3:
+        spanned = span_to_us(number, unit, tokens[used + 3].text)
+        return -spanned if sign and spanned is not None else spanned, used + 4
     return part_to_us(sign + number, unit), used + 2
 
 
@@ -135,4 +157,6 @@ def node_to_us(node: exp.Expr) -> int | None:
     if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
         return node_to_us(node.this) if isinstance(node, exp.Interval) and isinstance(node.this, exp.Neg) else None
     unit = node.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        return span_to_us(node.this.name, unit.this.name, unit.expression.name)
     return part_to_us(node.this.name, unit.name) if isinstance(unit, exp.Var) else text_to_us(node.this.name)

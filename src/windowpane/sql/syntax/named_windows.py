@@ -20,9 +20,11 @@ Definitions = dict[str, tuple[Token, list[Token]]]
 
 def take_named_windows(source: SourceText) -> SourceText:
     """The source without definitions of windows for OVER. Tokens in place of a name have the place of the name."""
-    start = _start(source.tokens)
+    parted = replace(source, tokens=_parted(source.tokens))
+    start = _start(parted.tokens)
     if start is None:
         return source
+    source = parted
     defined, rest = _definitions(source, source.tokens[start + 1 :])
     tokens: list[Token] = []
     used: set[str] = set()
@@ -42,6 +44,21 @@ def take_named_windows(source: SourceText) -> SourceText:
     return take_named_windows(replace(source, tokens=tokens))
 
 
+def _parted(tokens: list[Token]) -> list[Token]:
+    """`WINDOW w AS (TUMBLING (…)), v AS (ORDER BY n)` as two clauses: one of the stream's window, and one for OVER."""
+    depth, shown, for_over = nesting(tokens), list[Token](), None
+    for index, token in enumerate(tokens):
+        following, kind = tokens[index + 1 : index + 5], token.token_type
+        is_first, is_next = kind == TokenType.WINDOW, kind == TokenType.COMMA and for_over is not None
+        if depth[index] == 0 and (is_first or is_next) and _is_named(following):
+            parts = is_next and not (for_over and _defines(following))
+            for_over = _defines(following)
+            shown.append(_at(token, TokenType.WINDOW, "WINDOW") if parts else token)
+        else:
+            shown.append(token)
+    return shown
+
+
 def _start(tokens: list[Token]) -> int | None:
     """Where a WINDOW clause begins that defines windows for OVER."""
     depth = nesting(tokens)
@@ -51,8 +68,13 @@ def _start(tokens: list[Token]) -> int | None:
     return None
 
 
+def _is_named(following: list[Token]) -> bool:
+    return [token.token_type for token in following[1:3]] == [TokenType.ALIAS, TokenType.L_PAREN]
+
+
 def _defines(following: list[Token]) -> bool:
-    if [token.token_type for token in following[1:3]] != [TokenType.ALIAS, TokenType.L_PAREN]:
+    """Whether a window for OVER is defined here, and not the window of the stream."""
+    if not _is_named(following):
         return False
     kind = KINDS.get(following[3].text.lower()) if len(following) > 3 else None
     return kind is None or not kind.parts

@@ -18,6 +18,7 @@ from windowpane.sql.syntax.clauses import FROM_ENDS, ORDER
 from windowpane.sql.syntax.select import parse_select
 from windowpane.sql.syntax.source import PLACEHOLDER, SourceText, closings, nesting
 from windowpane.sql.syntax.statement import SelectStmt, Statement, UnionStmt
+from windowpane.sql.syntax.table_functions import with_joined_functions
 from windowpane.sql.syntax.transform_texts import TransformText
 
 MAX_SELECTS = 500
@@ -95,8 +96,7 @@ class _QueryParser:
     def query(self, tokens: list[Token], visible: Mapping[str, _Cte], before: Token) -> Statement:
         """The query of some tokens; `before` is the place to name if there are none."""
         own, body = self._with(tokens, visible)
-        parts = list(self._union_parts(body, before))
-        branches = [self._branch(part, {**visible, **own}) for part in parts]
+        branches = self._branches(body, {**visible, **own}, before)
         for cte in own.values():
             if not cte.reads:
                 message = f"nothing reads `{cte.name.text}`"
@@ -145,6 +145,19 @@ class _QueryParser:
     def _unclosed(self, token: Token) -> SqlError:
         return self._error("SYNTAX", "the parenthesis is not closed", "close it", token)
 
+    def _branches(self, tokens: list[Token], visible: Mapping[str, _Cte], before: Token) -> list[SelectStmt]:
+        """The queries of a UNION ALL, or the only one. A union in parentheses is part of the union around it."""
+        parts, branches = list(self._union_parts(tokens, before)), list[SelectStmt]()
+        for part in parts:
+            inner = _unwrapped(part) or part
+            if len(inner) < len(part) and TokenType.UNION in _outermost(inner):
+                branches += self._branches(inner, visible, part[0])
+            else:
+                branches.append(self._select(inner, visible))
+        if len(parts) > 1 and (_unwrapped(parts[-1]) or parts[-1]) == parts[-1]:
+            _check_order(branches[-1])
+        return branches
+
     def _union_parts(self, tokens: list[Token], before: Token) -> Iterator[list[Token]]:
         """The queries between UNION ALL."""
         depth, start = nesting(tokens), 0
@@ -163,10 +176,6 @@ class _QueryParser:
             raise self._error("SYNTAX", "a query is missing", f"write {ORDER}", before)
         return tokens
 
-    def _branch(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
-        inner = _unwrapped(tokens)
-        return self._select(inner or tokens, visible)
-
     def _select(self, tokens: list[Token], visible: Mapping[str, _Cte]) -> SelectStmt:
         if tokens[0].token_type != TokenType.SELECT:
             message = f"a query starts with SELECT, not `{tokens[0].text}`"
@@ -176,7 +185,7 @@ class _QueryParser:
         if self.selects > MAX_SELECTS:
             message = f"the query has more than {MAX_SELECTS} SELECTs"
             raise self._error("TOO_DEEP", message, "a query in WITH counts each time it is read", tokens[0])
-        shown, queries = self._without_subqueries(tokens, visible)
+        shown, queries = self._without_subqueries(with_joined_functions(tokens), visible)
         stmt = parse_select(SourceText(self.sql, shown))
         for table in (stmt.from_, *(join.this for join in stmt.joins)):
             cte = visible.get(table.name.lower()) if isinstance(table, exp.Table) else None
@@ -226,7 +235,7 @@ class _QueryParser:
                 if closing is None:
                     raise self._unclosed(token)
                 inner = _inside(tokens, index + 1, closing, closed_at)
-                if inner and inner[0].token_type in (TokenType.SELECT, TokenType.WITH):
+                if _is_query(inner):
                     name = f"{PLACEHOLDER}{len(queries)}"
                     queries[name] = self.query(inner, visible, token)
                     end = tokens[closing].end
@@ -237,6 +246,30 @@ class _QueryParser:
             shown.append(token)
             index += 1
         return shown, queries
+
+
+def _is_query(tokens: list[Token]) -> bool:
+    """Whether tokens are a query: its first branch may be in parentheses."""
+    if not tokens or tokens[0].token_type != TokenType.L_PAREN:
+        return bool(tokens) and tokens[0].token_type in (TokenType.SELECT, TokenType.WITH)
+    return TokenType.UNION in _outermost(tokens)
+
+
+def _outermost(tokens: list[Token]) -> list[TokenType]:
+    """The kinds of tokens that are in no parentheses."""
+    return [token.token_type for token, depth in zip(tokens, nesting(tokens), strict=True) if depth == 0]
+
+
+def _check_order(last: SelectStmt) -> None:
+    """What follows the last branch of a UNION ALL without parentheses is about all rows, and a stream has no end."""
+    found = {"ORDER BY": last.order_span, "LIMIT": last.limit_span}
+    for clause, span in found.items():
+        if span is not None:
+            raise last.source.error(
+                "UNSUPPORTED_SET_OPERATION", f"{clause} after a UNION ALL is about the rows of all branches",
+                "for the last branch alone, put it in parentheses: … UNION ALL (SELECT … ORDER BY n LIMIT 3); for the "
+                "results of all: SELECT … FROM (… UNION ALL …) AS u GROUP BY … WINDOW … ORDER BY n LIMIT 3", at=span,
+            )  # fmt: skip
 
 
 def _unwrapped(tokens: list[Token]) -> list[Token]:

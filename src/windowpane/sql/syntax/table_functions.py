@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from windowpane.errors import SqlError
 from windowpane.sql.syntax.dialect import parse_expression
 from windowpane.sql.syntax.refusals import refuse_unread
-from windowpane.sql.syntax.source import SourceText, nesting
+from windowpane.sql.syntax.source import SourceText, closings, nesting
 from windowpane.sql.syntax.statement import TableSyntax, WindowSyntax
 from windowpane.sql.syntax.window_functions import read_window
 
@@ -23,6 +23,8 @@ _FORMS = {
     "cumulate": "CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)",
     "session": "SESSION(TABLE bids PARTITION BY bidder, DESCRIPTOR(ts), INTERVAL '5' MINUTE)",
 }
+
+_SELECT = ((TokenType.L_PAREN, "("), (TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
 
 
 def take_table_function(source: SourceText) -> tuple[SourceText, WindowSyntax | None]:
@@ -35,6 +37,31 @@ def take_table_function(source: SourceText) -> tuple[SourceText, WindowSyntax | 
             shown = [*tokens[: index + 1], *call.table, *tokens[call.end :]]
             return SourceText(source.sql, shown), call.window()
     return source, None
+
+
+def with_joined_functions(tokens: list[Token]) -> list[Token]:
+    """The tokens of a SELECT with a subquery for each windowing function, if one of them stands in a join.
+
+    `FROM TUMBLE(…) AS a JOIN TUMBLE(…) AS b` is `FROM (SELECT * FROM TUMBLE(…)) AS a JOIN (SELECT * FROM TUMBLE(…)) …`.
+    """
+    depth, closed_at = nesting(tokens), closings(tokens)
+    places = [index for index, token in enumerate(tokens[:-1])
+              if depth[index] == 0 and token.token_type in (TokenType.FROM, TokenType.JOIN)]  # fmt: skip
+    starts = [index for index in places if _name(tokens, index + 1)]
+    if all(tokens[index].token_type == TokenType.FROM for index in starts):
+        return tokens
+    shown, end = list[Token](), 0
+    for index in starts:
+        first, opening = tokens[index + 1], index + 2
+        closing = closed_at.get(opening)
+        if closing is None:
+            return tokens
+        made = [Token(kind, text, first.line, first.col, first.start, first.end, []) for kind, text in _SELECT]
+        last = tokens[closing]
+        closed = Token(TokenType.R_PAREN, ")", last.line, last.col, last.start, last.end, [])
+        shown += [*tokens[end : index + 1], *made, *tokens[index + 1 : closing + 1], closed]
+        end = closing + 1
+    return [*shown, *tokens[end:]]
 
 
 def _name(tokens: list[Token], index: int) -> str | None:

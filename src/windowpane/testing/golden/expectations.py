@@ -12,7 +12,7 @@ from windowpane.testing.golden.sections import Section
 from windowpane.testing.golden.values import parse_instant
 
 _NUMBERED = re.compile(r"(?P<name>[\w.]+) (?P<number>\d+)")
-_STAGE = re.compile(r"window_\d+\.")
+_STAGE = re.compile(r"(window_\d+|window_\d+_joined|joined)\.")
 """What the counts of a window over another one's results begin with."""
 
 
