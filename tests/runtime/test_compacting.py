@@ -16,7 +16,8 @@ import pytest
 
 from windowpane.errors import SinkError
 from windowpane.runtime import compacting
-from windowpane.runtime.compacting import Bounds, Files, compact_folder
+from windowpane.runtime.compacting import compact_folder
+from windowpane.runtime.compaction_groups import Bounds, Files
 
 RUN, EARLIER = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
 KILLED = """

@@ -12,9 +12,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from windowpane.checkpoint.addresses import local_path
@@ -26,15 +25,16 @@ from windowpane.checkpoint.savepoints import Savepoints
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.transform import suffix_of, transform_checkpoint
 from windowpane.config import PipelineConfig
-from windowpane.connectors.file_names import BATCH_FILE
-from windowpane.connectors.merged_files import can_merge, merge
+from windowpane.connectors.merged_files import merge
 from windowpane.durable import sync_folder
-from windowpane.errors import SinkError, nearest
-from windowpane.remote.objects import scheme_of
+from windowpane.errors import SinkError, WindowpaneError, gist, nearest
+from windowpane.remote.access import Access
+from windowpane.remote.objects import is_object_store, scheme_of
+from windowpane.runtime.compacting_objects import compact_objects
+from windowpane.runtime.compaction_groups import TARGET_BYTES, Bounds, Files
 from windowpane.runtime.location import pipeline_store
 from windowpane.runtime.savepoints import job_runs
 
-TARGET_BYTES = 128 * 1024 * 1024
 _BESIDE, _MARK = ".compacting", "_compacted.json"
 _EXCHANGE = 2
 """RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS."""
@@ -49,19 +49,6 @@ class Compacted:
     before: int
     after: int
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Which batches of a run may share a file. `last`: the last one that is not written again."""
-
-    last: int
-    savepoints: Collection[int] = ()
-    """The last batches of savepoints: going back there removes all files after them."""
-
-    def section(self, batch: int) -> int:
-        """Batches of different sections are in different files."""
-        return sum(batch > each for each in self.savepoints)
 
 
 def compact(config: PipelineConfig, only: str | None = None, target_bytes: int = TARGET_BYTES) -> list[Compacted]:
@@ -109,59 +96,27 @@ def _of_sink(config: PipelineConfig, name: str, transform: str, files: Files) ->
     sink = config.sinks[name]
     path = sink.path or sink.spark_options["path"]
     path = local_path(path) or path
+    header = sink.spark_options.get("header", "false").lower() == "true"
+    if is_object_store(path):
+        access = Access.of_spark(config.spark.spark_config)
+        try:
+            return Compacted(name, transform, *compact_objects(path, access, files, header=header))
+        except WindowpaneError:
+            raise
+        except Exception as failed:
+            what = f"the files of sink `{name}` in {path} could not be compacted: {gist(failed)}"
+            raise SinkError("SINK_WRITE", what, "compact again: it ends what was begun") from failed
     if scheme_of(path):
-        note = f"left alone: files of {scheme_of(path)}:// cannot be exchanged in one step; a delta sink compacts there"
-        return Compacted(name, transform, 0, 0, note)
+        return Compacted(name, transform, 0, 0, f"left alone: files of {scheme_of(path)}:// are not compacted")
     folder = Path(config.resolve(path))
     if not folder.is_dir():
         return Compacted(name, transform, 0, 0)
-    header = sink.spark_options.get("header", "false").lower() == "true"
     try:
         before, after = compact_folder(folder, files, header=header)
     except OSError as failed:
         what = f"the files of sink `{name}` in {folder} could not be compacted: {failed.strerror or failed}"
         raise SinkError("SINK_WRITE", what) from failed
     return Compacted(name, transform, before, after)
-
-
-@dataclass(frozen=True)
-class Files:
-    """Which files of a folder are compacted: those of these transforms and runs."""
-
-    whose: Collection[str]
-    runs: Sequence[str]
-    """The present one last."""
-    bounds: Bounds
-    target_bytes: int = TARGET_BYTES
-
-    def groups(self, folder: Path) -> list[list[Path]]:
-        """Files that become one, in the order of their batches."""
-        found: dict[tuple[object, ...], list[Path]] = {}
-        for file in sorted(folder.iterdir()):
-            match = BATCH_FILE.fullmatch(file.name)
-            if match is None or file.name.startswith(".") or match[1] not in self.whose or match[2] not in self.runs:
-                continue
-            batch, ending = int(match[3]), file.name.partition(".")[2]
-            if match[2] != self.runs[-1] or batch <= self.bounds.last:
-                found.setdefault((match[1], match[2], self.bounds.section(batch), ending), []).append(file)
-        return [group for files in found.values() for group in self._divided(files) if len(group) > 1]
-
-    def _divided(self, files: Sequence[Path]) -> Iterator[list[Path]]:
-        """Groups up to the size wanted. Files of other columns, and large ones, are not merged with the others."""
-        for small, alike in groupby(files, key=lambda file: file.stat().st_size < self.target_bytes // 2):
-            group: list[Path] = []
-            for file in alike if small else ():
-                size = sum(each.stat().st_size for each in group)
-                if group and (size + file.stat().st_size > self.target_bytes or not can_merge([group[0], file])):
-                    yield group
-                    group = []
-                group.append(file)
-            yield group
-
-    def count(self, folder: Path) -> int:
-        """How many files there are of these transforms and runs."""
-        matches = (BATCH_FILE.fullmatch(file.name) for file in folder.iterdir() if not file.name.startswith("."))
-        return sum(match is not None and match[1] in self.whose and match[2] in self.runs for match in matches)
 
 
 def compact_folder(folder: Path, files: Files, *, header: bool = False) -> tuple[int, int]:
