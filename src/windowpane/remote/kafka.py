@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Literal
 
-from windowpane.errors import ConfigError
+from windowpane.remote.optional_packages import optional_module
 
 PREFIX = "kafka."
 SERVERS = "kafka.bootstrap.servers"
-INSTALL = "install windowpane[kafka], which has the package confluent-kafka"
 _CONNECTION = frozenset({
     "bootstrap.servers", "client.id", "client.dns.lookup", "security.protocol", "sasl.mechanism", "ssl.key.password",
     "sasl.kerberos.service.name", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "metadata.max.age.ms",
@@ -61,12 +59,8 @@ def has_client() -> bool:
 
 def client_module(name: str = "") -> Any:
     """confluent-kafka, or one of its modules; ConfigError if it is not installed."""
-    try:
-        return import_module(f"confluent_kafka.{name}" if name else "confluent_kafka")
-    except ModuleNotFoundError as missing:
-        raise ConfigError(
-            "MISSING_PACKAGE", "Kafka's own client needs the package confluent-kafka", INSTALL
-        ) from missing
+    module = f"confluent_kafka.{name}" if name else "confluent_kafka"
+    return optional_module(module, "Kafka messages without Spark", extra="kafka", everywhere=True)
 
 
 def client_settings(options: Mapping[str, str], role: Role) -> dict[str, str]:

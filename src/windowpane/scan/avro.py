@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.errors import ConfigError
+from windowpane.remote.optional_packages import optional_module
 from windowpane.scan.bisecting import as_base64, decode_by_parts
-from windowpane.scan.codec_options import checked_options, missing_package, read_schema_file
+from windowpane.scan.codec_options import checked_options, read_schema_file
 from windowpane.scan.decoded import Decoded, good, nulls
 from windowpane.scan.schema_registry import PREFIX_BYTES, decode_by_prefix, fetch_schema, schema_id
 
@@ -60,12 +61,8 @@ class AvroCodec:
 
 
 def _parser() -> ModuleType:
-    try:
-        import pyruhvro  # noqa: PLC0415  # an extra
-    except ModuleNotFoundError as missing:
-        raise missing_package("pyruhvro", "avro") from missing
-    module: ModuleType = pyruhvro
-    return module
+    found: ModuleType = optional_module("pyruhvro", "Avro values", extra="avro", everywhere=True)
+    return found
 
 
 def _decoded(values: pa.Array, schema: pa.Schema, writer: str) -> Decoded:

@@ -24,9 +24,3 @@ def read_schema_file(path: str) -> bytes:
     except OSError as failed:
         reason = failed.strerror or str(failed)
         raise ConfigError("SCHEMA_FILE", f"the schema file `{path}` cannot be read: {reason}") from failed
-
-
-def missing_package(package: str, extra: str) -> ConfigError:
-    """The error for an optional package that is not installed."""
-    what = f"value_format {extra} needs the package {package}"
-    return ConfigError("MISSING_PACKAGE", what, f"install windowpane[{extra}], on all machines of a cluster")

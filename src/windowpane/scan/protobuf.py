@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowpane.errors import ConfigError, nearest
+from windowpane.remote.optional_packages import optional_module
 from windowpane.scan.bisecting import as_base64, decode_by_parts
-from windowpane.scan.codec_options import checked_options, missing_package, read_schema_file
+from windowpane.scan.codec_options import checked_options, read_schema_file
 from windowpane.scan.decoded import Decoded, good, nulls
 from windowpane.scan.schema_registry import PREFIX_BYTES, decode_by_prefix, fetch_schema, schema_id
 
@@ -126,11 +127,8 @@ def _module(file: str) -> ModuleType:
 
 
 def _ptars() -> ModuleType:
-    try:
-        import ptars  # noqa: PLC0415  # an extra
-    except ModuleNotFoundError as missing:
-        raise missing_package("ptars", "protobuf") from missing
-    return ptars
+    found: ModuleType = optional_module("ptars", "Protobuf values", extra="protobuf", everywhere=True)
+    return found
 
 
 def _descriptors(path: str) -> Any:
