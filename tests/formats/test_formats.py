@@ -18,8 +18,8 @@ from windowpane.sql import sampling
 
 SRC = Path(windowpane.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
-NOT_FORMATS = {"sql/sampling.py"}
-"""Modules that list names of other things: there, the suffixes of files."""
+NOT_FORMATS = {"sql/sampling.py", "cli/connectors.py"}
+"""Modules that list names of other things: suffixes of files, and extras."""
 
 
 def test_all_code_that_formats_name_is_there() -> None:
@@ -39,14 +39,24 @@ def test_guarantees_are_those_that_the_classes_declare() -> None:
     }
 
 
-def test_tables_that_cannot_be_streams_are_refused() -> None:
+def test_options_that_a_table_does_not_have_are_refused() -> None:
     with pytest.raises(ConfigError) as refused:
         parse_pipeline({
-            "streams": {"s": {"format": "Delta", "path": "x"}}, "sinks": {"out": {"format": "memory"}},
-            "transforms": {"q": {"sql": "SELECT 1", "sink": "out"}},
+            "streams": {"s": {"format": "Delta", "path": "x", "options": {"ignoreChanges": True}}},
+            "sinks": {"out": {"format": "memory"}}, "transforms": {"q": {"sql": "SELECT 1", "sink": "out"}},
         })  # fmt: skip
-    assert (refused.value.code, refused.value.key) == ("BAD_CHOICE", "streams.s.format")
-    assert "windowpane has no source for Delta tables" in (refused.value.hint or "")
+    assert (refused.value.code, refused.value.key) == ("UNKNOWN_KEY", "streams.s.options.ignoreChanges")
+    assert "skip_changes" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(("option", "value"), [("mode", "DROPMALFORMED"), ("columnNameOfCorruptRecord", "bad")])
+def test_what_becomes_of_bad_records_is_no_option(option: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="become error rows") as refused:
+        parse_pipeline({
+            "streams": {"s": {"format": "csv", "path": "x", "schema": "a INT", "options": {option: value}}},
+            "sinks": {"out": {"format": "memory"}}, "transforms": {"q": {"sql": "SELECT 1", "sink": "out"}},
+        })  # fmt: skip
+    assert (refused.value.code, refused.value.key) == ("BAD_VALUE", f"streams.s.options.{option}")
 
 
 def test_schemas_are_inferred_from_files_of_the_formats_that_say_so() -> None:
@@ -76,9 +86,7 @@ def test_a_name_counts_in_any_letter_case() -> None:
     stream = parse_stream("s", {"format": "Kafka", "schema": "a BIGINT"})
     assert stream.format == "kafka"
     assert stream.codec is CODECS.find("JSON")
-    assert parse_stream("s", {"format": "delta"}).source_format == SourceFormat("delta"), (
-        "a format that only Spark knows"
-    )
+    assert parse_stream("s", {"format": "hudi"}).source_format == SourceFormat("hudi"), "a format that only Spark knows"
 
 
 def test_the_documented_delivery_of_each_sink_is_that_of_its_class() -> None:

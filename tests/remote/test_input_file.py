@@ -53,7 +53,7 @@ def test_a_missing_or_damaged_object_is_damage(s3: S3) -> None:
     damaged = put(s3, "b.parquet", b"PAR1 and nothing else")
     reader = FileReader(read_parquet, tuple(zip(SCHEMA.names, SCHEMA.types, strict=True)), 1 << 20, damaged.access)
     for path in (damaged.path, f"s3a://{s3.bucket}/none.parquet"):
-        (found,) = reader._file(InputFile(path, damaged.access))
+        (found,) = reader.contents(InputFile(path, damaged.access))
         assert isinstance(found, Damage)
         assert found.detail.startswith(f"{path}: ")
 
@@ -74,6 +74,6 @@ def test_files_of_hdfs_are_read_by_ranges(hdfs: Hdfs) -> None:
     assert found.column("k").to_pylist() == list(range(1000))
     assert pa.Table.from_batches(read_batches(given["e.json"], SCHEMA, 1 << 20), SCHEMA).num_rows == 0
     reader = FileReader(read_parquet, tuple(zip(SCHEMA.names, SCHEMA.types, strict=True)), 1 << 20)
-    (missing,) = reader._file(InputFile(f"{hdfs.url}/none.parquet"))
+    (missing,) = reader.contents(InputFile(f"{hdfs.url}/none.parquet"))
     assert isinstance(missing, Damage)
     assert missing.detail.startswith(f"{hdfs.url}/none.parquet: ")

@@ -85,12 +85,12 @@ def test_a_file_that_is_gone_or_damaged_is_one_error(tmp_path: Path, form: str) 
         assert read(tmp_path / "bad", form, 5, v=pa.int64()) == [("damage",)]
 
 
-@pytest.mark.parametrize("more", [{"format": "csv"}, {"format": "json", "scan": "spark"}, {"format": "arrow"}])
+@pytest.mark.parametrize("more", [{"format": "orc"}, {"format": "json", "scan": "spark"}, {"format": "arrow"}])
 def test_only_files_that_workers_divide(more: dict[str, str]) -> None:
     tables = {
         "streams": {"s": {"path": "in", "schema": "v BIGINT", "split_bytes": 1 << 20} | more},
         "transforms": {"q": {"sql": "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 1)", "sink": "r"}},
         "sinks": {"r": {"format": "console"}},
     }
-    with pytest.raises(ConfigError, match="files that workers read: json, parquet, text"):
+    with pytest.raises(ConfigError, match="files that workers read: json, csv, parquet, text"):
         parse_pipeline(tables)

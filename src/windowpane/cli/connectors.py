@@ -26,7 +26,7 @@ def list_connectors(*, as_json: bool) -> str:
     if as_json:
         return json.dumps({"sources": sources, "codecs": list(CODECS.names), "sinks": sinks}, indent=2)
     parts = [
-        "Streams", _table(sources, ("format", "read by", "options")),
+        "Streams", _table(sources, ("format", "read by", "options", "needs")),
         f"Values of messages (value_format): {', '.join(CODECS.names)}", "",
         "Sinks", _table(sinks, ("format", "writes", "delivery", "modes", "options", "needs")),
         "Any other format of Spark can be named too: its rows are delivered at least once.",
@@ -36,8 +36,16 @@ def list_connectors(*, as_json: bool) -> str:
 
 def _source(source: SourceFormat) -> dict[str, Any]:
     readers = [*(["workers"] if source.read_by_workers else []), *(["Spark"] if source.read_by_spark else [])]
-    needed = ["path"] if source.is_files else ["|".join(group) for group in source.required_options]
-    return {"format": source.name, "kind": source.kind, "read by": readers, "options": [f"{name}*" for name in needed]}
+    needed = ["path"] if source.needs_path else ["|".join(group) for group in source.required_options]
+    found = {"format": source.name, "kind": source.kind, "read by": readers, "options": [f"{name}*" for name in needed]}
+    return found | _extra(source.extra)
+
+
+def _extra(extra: str | None) -> dict[str, Any]:
+    return {
+        "needs": f"windowpane[{extra}]" if extra else None,
+        "installed": extra is None or find_spec(_PACKAGES.get(extra, extra)) is not None,
+    }
 
 
 def _sink(sink: SinkFormat) -> dict[str, Any]:
@@ -50,9 +58,7 @@ def _sink(sink: SinkFormat) -> dict[str, Any]:
         "delivery": [each.replace("_", " ") for each in sink.deliveries or (_ONCE if sink.exactly_once else _OFTEN,)],
         "modes": list(sink.modes),
         "options": [*(f"{name}*" for name in needed), *others, *prefixes, *(["…"] if sink.options is None else [])],
-        "needs": f"windowpane[{sink.extra}]" if sink.extra else None,
-        "installed": sink.extra is None or find_spec(_PACKAGES.get(sink.extra, sink.extra)) is not None,
-    }
+    } | _extra(sink.extra)
 
 
 def _table(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:

@@ -19,7 +19,6 @@ from windowpane.errors import ConfigError, nearest
 from windowpane.formats import (
     CODECS,
     JSON,
-    REFUSED_SOURCES,
     SOURCES,
     CodecFormat,
     SinkFormat,
@@ -28,6 +27,13 @@ from windowpane.formats import (
 )
 
 Model = TypeVar("Model", bound=Settings)
+_CORRUPT_COLUMN = "columnnameofcorruptrecord"
+_TABLE_VALUES = (
+    ("starting_after", r"latest|\d{1,19}", '"latest", a version of a Delta table, or the id of an Iceberg snapshot'),
+    ("skip_changes", "true|false", "true or false"),
+    ("maxFilesPerTrigger", r"[1-9]\d{0,8}", "a positive whole number"),
+    ("maxBytesPerTrigger", r"[1-9]\d{0,17}", "a positive whole number"),
+)
 
 
 def complete(raw: object, origin: Origin, problems: list[ConfigError]) -> dict[str, str]:
@@ -103,15 +109,27 @@ class _Completeness:
             hint = f"{', '.join(SOURCES.names)}, or any other Spark source"
             self._add("MISSING_KEY", f"`{key}` needs the key `format`", hint, f"{key}.format")
             return
-        if source.format.lower() in REFUSED_SOURCES:
-            message = f"`{key}` cannot have the format {source.format}"
-            self._add("BAD_CHOICE", message, REFUSED_SOURCES[source.format.lower()], f"{key}.format")
-        if source.source_format.is_files and not (source.path or "path" in source.options):
+        known = source.source_format
+        if known.needs_path and not (source.path or (known.is_files and "path" in source.options)):
             self._needs(key, "path", source.format)
+        if known.is_table:
+            self._table_options(f"{key}.options", source)
         if source.source_format.untyped and source.schema_ is None:
             paste = f"`windowpane schema {source.path or 'FILE'}` prints one to paste, from the files that are there"
             hint = paste if source.source_format.sampled else 'for example schema = "auction BIGINT, ts TIMESTAMP"'
             self._needs(key, "schema", source.format, hint)
+
+    def _table_options(self, key: str, source: Source) -> None:
+        """Nothing passes options of tables on, so unknown ones would have no effect."""
+        known = source.source_format
+        names = sorted(known.selecting_options - (set() if known.required_options else {"table"}))
+        for option in sorted(set(source.decoding_options) | ({"table"} & set(source.options) - set(names))):
+            hint = f"valid, nearest first: {nearest(option, names)}"
+            self._add("UNKNOWN_KEY", f"`{key}` has no key `{option}`", hint, f"{key}.{option}")
+        for option, pattern, valid in _TABLE_VALUES:
+            value = source.spark_options.get(option)
+            if value is not None and not re.fullmatch(pattern, value, re.IGNORECASE):
+                self._add("BAD_VALUE", f"`{key}.{option}` is not {valid}", None, f"{key}.{option}")
 
     def table(self, key: str, table: Table) -> None:
         if not table.source_format.read_by_spark:
@@ -132,9 +150,18 @@ class _Completeness:
             names = ", ".join(name for name in SOURCES.names if source_format(name).divisible)
             message = f"`{key}.split_bytes` is for files that workers read: {names}"
             self._add("BAD_VALUE", message, "remove the key", f"{key}.split_bytes")
+        if source.is_files and source.untyped:
+            self._bad_records(f"{key}.options", stream)
         if stream.value_format is not None:
             self._value_format(f"{key}.value_format", stream, stream.value_format)
         self._key_format(key, stream)
+
+    def _bad_records(self, key: str, stream: Stream) -> None:
+        """Options that say what becomes of bad records, which are error rows in any case."""
+        for option, value in stream.spark_options.items():
+            if option.lower() == _CORRUPT_COLUMN or (option.lower() == "mode" and value.upper() != "PERMISSIVE"):
+                message = f"`{key}.{option}` has no effect: records that cannot be read become error rows"
+                self._add("BAD_VALUE", message, "remove it, and route error rows with side_output", f"{key}.{option}")
 
     def _value_format(self, key: str, stream: Stream, name: str) -> None:
         hidden = stream.hides("value_format")

@@ -136,8 +136,8 @@ class Stream(Source):
     )
     scan: Literal["auto", "columnar", "spark"] = Field(
         default="auto",
-        description="Who reads parquet, Arrow, JSON and text files and Kafka messages. columnar: workers, column "
-        "by column, several times faster; an error if the query does not allow it. spark: Spark's reader. auto: "
+        description="Who reads parquet, Arrow, JSON, CSV and text files, tables and Kafka messages. columnar: workers, "
+        "column by column, several times faster; an error if the query does not allow it. spark: Spark's reader. auto: "
         "workers if possible.",
     )
     max_record_bytes: int = Field(
@@ -150,7 +150,7 @@ class Stream(Source):
     split_bytes: int | None = Field(
         default=None,
         ge=1024 * 1024,
-        description="Parquet, JSON and text files larger than this are divided among tasks of the columnar scan. "
+        description="Parquet, JSON, CSV and text files larger than this are divided among tasks of the columnar scan. "
         "Unset: one task reads a file. Spark's reader divides files by spark.sql.files.maxPartitionBytes.",
     )
 

@@ -18,6 +18,7 @@ from windowpane.connectors.hadoop import hadoop_path
 from windowpane.connectors.history import AnyReader, History, reader_of
 from windowpane.connectors.limits import limited_options
 from windowpane.connectors.sinks import WHOLE_JSON
+from windowpane.connectors.table_streams import listed_files, static_rows, table_reading, table_rows
 from windowpane.core import columns as c
 from windowpane.core.columns import SOURCE_TIME
 from windowpane.errors import ConfigError
@@ -78,6 +79,9 @@ def open_stream(
     reader = reader_of(spark, history).format(stream.format or "").options(**options)
     if stream.source_format.is_messages:
         opened = _messages(reader, spark, name, stream)
+    elif stream.source_format.is_table:
+        reading_table = table_reading(spark, stream, resolved(stream.path, base), options, lists=False)
+        opened = table_rows(spark, name, stream, reading_table, history)
     elif stream.source_format.is_files:
         opened = _files(
             reader, spark, name, stream, path=resolved(stream.path, base), select=_selecting(stream, reading, history)
@@ -164,6 +168,15 @@ def _divided(listed: DataFrame, size: int, tasks: int) -> DataFrame:
     return found.selectExpr("path", "modificationTime", "start", end).repartition(tasks)
 
 
+def list_table(
+    spark: SparkSession, name: str, stream: Stream, base: Path, *, max_records: int, history: History | None = None
+) -> DataFrame:
+    """The files that commits add to a table, which workers read."""
+    options = _options(stream, max_records, history)
+    reading = table_reading(spark, stream, resolved(stream.path, base), options, lists=True)
+    return listed_files(spark, name, reading, history)
+
+
 def open_records(
     spark: SparkSession,
     name: str,
@@ -244,6 +257,8 @@ def take_stream(frame: DataFrame, *, originals: bool) -> DataFrame:
 
 def open_table(spark: SparkSession, table: Table, base: Path) -> DataFrame:
     """A static table."""
+    if table.source_format.is_table:
+        return static_rows(spark, table, resolved(table.path, base))
     reader = spark.read.format(table.format or "parquet").options(**table.spark_options)
     if table.schema_:
         reader = reader.schema(table.schema_)

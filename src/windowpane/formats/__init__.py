@@ -10,7 +10,6 @@ from windowpane.formats.sinks import SINKS, OptionPattern, SinkFormat, sink_form
 from windowpane.formats.sources import (
     KAFKA,
     KAFKA_CONNECTOR,
-    REFUSED_SOURCES,
     SOURCES,
     Limit,
     SourceFormat,
@@ -22,7 +21,6 @@ __all__ = [
     "JSON",
     "KAFKA",
     "KAFKA_CONNECTOR",
-    "REFUSED_SOURCES",
     "SINKS",
     "SOURCES",
     "CodecFormat",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from windowpane.errors import ConfigError
@@ -53,4 +54,4 @@ def load(target: Target) -> Any:
     if not isinstance(target, str):
         return target
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    return attrgetter(attribute)(import_module(module))

@@ -31,8 +31,8 @@ class SourceFormat:
     """What windowpane knows of a format. The defaults are those of a format that only Spark knows."""
 
     name: str
-    kind: Literal["files", "messages", "other"] = "other"
-    """files: a folder of files. messages: records with a value that a codec decodes."""
+    kind: Literal["files", "messages", "table", "other"] = "other"
+    """files: a folder of files. messages: records with a value that a codec decodes. table: files that a log names."""
     read_by_spark: bool = True
     untyped: bool = False
     """Text without types: a schema is required, since one odd value would change an inferred type. Spark's reader keeps
@@ -57,6 +57,14 @@ class SourceFormat:
     """Options, in lower case, with which a record is no longer a line, and Spark's reader reads the files."""
     file_reader: Target | None = None
     """How workers read a file: see `windowpane.scan.files`. None: only Spark reads it."""
+    by_place: bool = False
+    """Columns are found by their place. `file_reader` then makes the reader of the declared columns and options."""
+    table_log: str | None = None
+    """Of a table: the class that reads its log. See `windowpane.remote.table_log`."""
+    worker_types: frozenset[str] | None = None
+    """The Spark types of columns that workers read from files without a codec; None: all that workers know."""
+    worker_options: frozenset[str] = frozenset()
+    """Options for such files, in lower case, that workers understand. A stream with others is left to Spark."""
     divisible: bool = False
     """The reader of workers can read a part of a file, so that several tasks can share one."""
     selecting_options: frozenset[str] = frozenset()
@@ -66,6 +74,9 @@ class SourceFormat:
     required_options: tuple[tuple[str, ...], ...] = ()
     """Of each group, a stream needs one."""
     limit: Limit | None = None
+    needs_path: bool = False
+    extra: str | None = None
+    """What to install with it: `windowpane[extra]`."""
     keeps_rows: bool = True
     """Rows that were read once can be read again, by a backfill."""
 
@@ -76,6 +87,10 @@ class SourceFormat:
     @property
     def is_messages(self) -> bool:
         return self.kind == "messages"
+
+    @property
+    def is_table(self) -> bool:
+        return self.kind == "table"
 
     @property
     def read_by_workers(self) -> bool:
@@ -118,7 +133,7 @@ _KAFKA_LIMIT = Limit("records", "maxOffsetsPerTrigger", _lower(["maxOffsetsPerTr
 _RATE_COLUMNS = (("timestamp", "TIMESTAMP"), ("value", "BIGINT"))
 
 
-_FILES = SourceFormat("", kind="files", selecting_options=_FILE_OPTIONS, limit=_FILE_LIMIT)
+_FILES = SourceFormat("", kind="files", needs_path=True, selecting_options=_FILE_OPTIONS, limit=_FILE_LIMIT)
 JSON_DEFAULTS = (("allowSingleQuotes", "false"),)
 """As other readers of JSON do."""
 _JSON_FILES = replace(
@@ -132,6 +147,14 @@ _JSON_FILES = replace(
     whole_file_options=_lower(["multiLine", "encoding", "charset"]),
     file_reader="windowpane.scan.json.files:read_batches",
     divisible=True,
+)
+_TABLE = SourceFormat(
+    "",
+    kind="table",
+    needs_path=True,
+    file_reader="windowpane.scan.columnar_files:read_parquet",
+    selecting_options=_lower(["maxFilesPerTrigger", "maxBytesPerTrigger", "starting_after", "skip_changes", "table"]),
+    limit=_FILE_LIMIT,
 )
 _KAFKA_SOURCE = SourceFormat(
     KAFKA,
@@ -155,7 +178,23 @@ SOURCES = Registry(
     "source format",
     [
         _JSON_FILES,
-        replace(_FILES, name="csv", endings=("csv", "tsv"), untyped=True, sampled=True),
+        replace(
+            _FILES,
+            name="csv",
+            endings=("csv", "tsv"),
+            untyped=True,
+            sampled=True,
+            file_reader="windowpane.scan.csv.files:CsvFiles.of",
+            divisible=True,
+            by_place=True,
+            # Spark reads times in any of its zones, and decimals by locale, so those are left to Spark.
+            worker_types=frozenset(
+                {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE"}
+            ),
+            worker_options=_lower(
+                ["header", "sep", "delimiter", "quote", "escape", "nullValue", "mode", "enforceSchema"]
+            ),
+        ),
         replace(
             _FILES,
             name="parquet",
@@ -163,6 +202,7 @@ SOURCES = Registry(
             sampled=True,
             file_reader="windowpane.scan.columnar_files:read_parquet",
             divisible=True,
+            worker_options=_lower(["mergeSchema"]),  # A declared schema is the merged one.
         ),
         replace(
             _FILES,
@@ -177,6 +217,16 @@ SOURCES = Registry(
         replace(_FILES, name="avro", endings=("avro",)),
         replace(_FILES, name="xml", endings=("xml",), untyped=True),
         _KAFKA_SOURCE,
+        replace(_TABLE, name="delta", extra="delta", table_log="windowpane.remote.delta_log:DeltaLog"),
+        replace(
+            _TABLE,
+            name="iceberg",
+            extra="iceberg",
+            table_log="windowpane.remote.iceberg_log:IcebergLog",
+            needs_path=False,
+            client_prefix="catalog.",
+            required_options=(("table",),),
+        ),
         SourceFormat("rate", columns=_RATE_COLUMNS, timestamp="timestamp", keeps_rows=False),
         SourceFormat("rate-micro-batch", columns=_RATE_COLUMNS, timestamp="timestamp", keeps_rows=False),
     ],
@@ -186,11 +236,3 @@ SOURCES = Registry(
 def source_format(name: str | None) -> SourceFormat:
     """What is known of a format; the defaults for one that only Spark knows."""
     return SOURCES.find(name) or SourceFormat(name or "")
-
-
-_NO_JARS = "its Spark jars do not run on Spark 4.3"
-REFUSED_SOURCES = {
-    "delta": f"{_NO_JARS}, and windowpane has no source for Delta tables: name the folder of an export as parquet",
-    "iceberg": f"{_NO_JARS}, and windowpane has no source for Iceberg tables: name the folder of an export as parquet",
-}
-"""Formats that users may expect, with the reason why a stream or table cannot have them."""

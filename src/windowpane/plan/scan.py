@@ -23,7 +23,7 @@ from windowpane.plan.node_fields import InputColumn
 from windowpane.plan.scan_sources import Refused, is_recursive, scan_columns, several_topics, why_spark_fetches
 from windowpane.plan.stages import InputStage, LeafStage, StageGraph
 from windowpane.scan.files import folders_of_path
-from windowpane.sql import SessionFacts, Translated
+from windowpane.sql import SessionFacts, Translated, parse_schema
 from windowpane.sql.query import Column, Expr
 from windowpane.sql.types import to_arrow
 
@@ -59,6 +59,8 @@ class StreamScan:
     """Of messages: why Spark fetches them; None if workers do."""
     folders_of_path: int | None = None
     """As of `FileReader`."""
+    declared: tuple[str, ...] = ()
+    """All columns of the stream, for files in which columns are found by their place."""
 
     @property
     def stamped(self) -> bool:
@@ -192,6 +194,9 @@ def _stream_scan(
         key_columns=columns.key,
         fetched_by_spark=why_spark_fetches(stream) if stream.source_format.is_messages else None,
         folders_of_path=folders_of_path(stream.path or "", recursive=is_recursive(stream)),
+        declared=tuple(each.name for each in parse_schema(stream.schema_ or ""))
+        if stream.source_format.by_place
+        else (),
     )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from windowpane.config import Stream, Table
-from windowpane.formats import CodecFormat
+from windowpane.formats import CodecFormat, SourceFormat
 from windowpane.remote.hdfs import has_hdfs_native, is_hdfs
 from windowpane.remote.input_file import is_remote
 from windowpane.remote.kafka import UntranslatableError, client_settings, has_client
 from windowpane.remote.objects import has_obstore, is_object_store, scheme_of
+from windowpane.scan.csv.dialect import dialect_of
 from windowpane.scan.files import folders_of_path
 from windowpane.sql import parse_schema, with_record_columns
 from windowpane.sql.query import Column
@@ -50,6 +51,10 @@ def scan_columns(stream: Stream, used: Sequence[Column] | None) -> ScanColumns:
         _check_options(stream.decoding_options, stream.codec)
     if stream.key_codec is not None:
         _check_options(stream.key_options, stream.key_codec)
+    if stream.codec is None and not stream.source_format.is_messages:
+        _check_options(stream.decoding_options, stream.source_format)
+    if stream.source_format.by_place:
+        _check_dialect(stream)
     if stream.source_format.plain:
         _check_lines(stream)
     return _of_messages(stream, used) if stream.source_format.is_messages else _of_files(stream, used)
@@ -78,16 +83,21 @@ def is_recursive(source: Stream | Table) -> bool:
     return given.get("recursivefilelookup", "false").lower() == "true"
 
 
-def _check_options(options: Iterable[str], codec: CodecFormat) -> None:
-    unknown = sorted(name for name in options if name.lower() not in codec.worker_options)
+def _check_options(options: Iterable[str], known: CodecFormat | SourceFormat) -> None:
+    unknown = sorted(name for name in options if name.lower() not in known.worker_options)
     if unknown:
         raise Refused(f"option {unknown[0]} is for Spark's reader")
 
 
+def _check_dialect(stream: Stream) -> None:
+    try:
+        dialect_of(stream.decoding_options)
+    except ValueError as unknown:
+        raise Refused(str(unknown)) from unknown
+
+
 def _check_lines(stream: Stream) -> None:
     """The text is the first column, and the others are names of folders."""
-    if stream.decoding_options:
-        raise Refused(f"option {min(stream.decoding_options)} is for Spark's reader")
     first, *others = parse_schema(stream.schema_ or "")
     if first.type != "STRING" or (
         others and folders_of_path(stream.path or "", recursive=is_recursive(stream)) is None
@@ -109,6 +119,7 @@ def _of_files(stream: Stream, used: Sequence[Column]) -> ScanColumns:
         used = (text, *(column for column in used if column.name != text.name))
     for column in used:
         _check(column, stream.codec)
+        _check_type(column, stream.source_format)
     return ScanColumns(tuple(used))
 
 
@@ -123,6 +134,11 @@ def _of_messages(stream: Stream, used: Sequence[Column]) -> ScanColumns:
     names, declared = {column.name for column in used}, (*of_value, *of_key)
     beside = with_record_columns(declared, stream.source_format.record_columns)[len(declared) :]
     return ScanColumns(of_value, of_key, tuple(each for each in beside if each.name in names))
+
+
+def _check_type(column: Column, source: SourceFormat) -> None:
+    if source.worker_types is not None and column.type.partition("(")[0] not in source.worker_types:
+        raise Refused(f"column `{column.name}` is {column.type}, and read from {source.name.upper()} by Spark")
 
 
 def _check(column: Column, codec: CodecFormat | None) -> None:

@@ -12,6 +12,7 @@ from windowpane.connectors.sources import (
     EXACTLY,
     Reading,
     list_files,
+    list_table,
     open_ranges,
     open_records,
     open_stream,
@@ -68,6 +69,16 @@ def pipeline_sources(
     def scanned(scan: StreamScan) -> Handed:
         if source_format(scan.format).is_messages:
             return messages(scan)
+        if source_format(scan.format).is_table:
+            listed = list_table(
+                spark,
+                scan.stream,
+                config.streams[scan.stream],
+                config.base_dir,
+                max_records=max_records,
+                history=history,
+            )
+            return Handed(listed)
         return Handed(
             list_files(
                 spark,

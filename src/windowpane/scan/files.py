@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
@@ -27,6 +27,8 @@ ReadBatches: TypeAlias = Callable[[InputFile, pa.Schema, int], Iterator[pa.Recor
 Batches have those declared columns that the file has, in the types of the file. A column CORRUPT has the text of
 records that could not be read, and NULL for the others.
 """
+FOLDERS = b"folders"
+"""In the metadata of batches of a file: the columns that its folders name, in lower case, as a comma-separated list."""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _NAMED = re.compile(r"([^/=]+)=([^/]*)")
 
@@ -66,11 +68,14 @@ class FileReader:
                 local = path.removeprefix("file://").removeprefix("file:")
                 place = Place.of_file(modified_us, local, start)
                 file = InputFile(local, self.access, start, end)
-                yield from (Part(content, place) for content in self._file(file))
+                yield from (Part(content, place) for content in self.contents(file))
 
-    def _file(self, file: InputFile) -> Iterator[pa.RecordBatch | Damage]:
+    def contents(
+        self, file: InputFile, values: Mapping[str, str | None] | None = None
+    ) -> Iterator[pa.RecordBatch | Damage]:
+        """The rows of a file. `values`: of columns that are not in it; None: those that its folders name."""
         try:
-            yield from self._rows(file)
+            yield from self._rows(file, self._folders(file) if values is None else _lower(values))
         except FileNotFoundError as gone:
             if not file.start:  # One task says so, if several read the file.
                 yield self._damage(file.path, gone)
@@ -81,16 +86,20 @@ class FileReader:
     def _damage(path: str, what: Exception) -> Damage:
         return Damage(f"{path if is_remote(path) else f'file:{path}'}: {what}")
 
-    def _rows(self, file: InputFile) -> Iterator[pa.RecordBatch]:
+    def _folders(self, file: InputFile) -> dict[str, str | None]:
+        return {} if self.folders_of_path is None else folder_values(file.path, self.folders_of_path)
+
+    def _rows(self, file: InputFile, folders: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
         for batch in self.read_batches(file, self.schema, self.max_record_bytes):
-            fitted = self._fitted(batch, file.path)
+            fitted = self._fitted(batch, folders)
+            if folders:
+                fitted = fitted.replace_schema_metadata({FOLDERS: ",".join(folders).encode()})
             corrupt = c.CORRUPT in batch.schema.names
             yield fitted.append_column(c.CORRUPT, batch.column(c.CORRUPT)) if corrupt else fitted
 
-    def _fitted(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    def _fitted(self, batch: pa.RecordBatch, folders: Mapping[str, str | None]) -> pa.RecordBatch:
         """The declared columns in their types. Names of folders override columns; one that is nowhere is NULL."""
         names = {name.lower(): name for name in batch.schema.names}
-        folders = {} if self.folders_of_path is None else folder_values(path, self.folders_of_path)
         arrays = []
         for name, kind in self.columns:
             if name.lower() in names and name.lower() not in folders:
@@ -98,6 +107,10 @@ class FileReader:
             else:
                 arrays.append(_from_path(folders.get(name.lower()), kind, batch.num_rows))
         return pa.RecordBatch.from_arrays(arrays, [name for name, _ in self.columns])
+
+
+def _lower(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name.lower(): value for name, value in values.items()}
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:

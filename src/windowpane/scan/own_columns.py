@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from windowpane.core import columns as c
 from windowpane.scan.codec import Codec
+from windowpane.scan.csv.lines import CsvLines
+from windowpane.scan.files import FOLDERS
 
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 """In the text of a record that is not UTF-8, which is bad whatever columns are read."""
@@ -30,6 +32,9 @@ def own_columns(
     own = source.drop_columns(others)
     if codec is None or c.CORRUPT not in source.schema.names:
         return own, False
+    named = (source.schema.metadata or {}).get(FOLDERS, b"").decode()
+    if named and isinstance(codec, CsvLines):
+        codec = codec.without(named.split(","))
     return _decoded_again(own, schema, codec)
 
 

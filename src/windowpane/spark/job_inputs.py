@@ -19,11 +19,13 @@ from windowpane.plan.scan import StreamScan, judges_columns
 from windowpane.plan.shared_folds import SharedFold, share_folds
 from windowpane.remote.access import NO_ACCESS, Access
 from windowpane.scan.codec import Codec
+from windowpane.scan.csv.files import CsvFiles
 from windowpane.scan.files import FileReader
 from windowpane.scan.message_ranges import Fetching, RangeReader
 from windowpane.scan.messages import MessageReader
 from windowpane.scan.scan import Reader, Scan
 from windowpane.scan.shared_scan import SharedScan
+from windowpane.scan.table_files import table_reader
 from windowpane.spark.fold_sharing import shared_scan
 from windowpane.spark.fold_stage import FoldStage
 from windowpane.spark.inputs import InputFrame
@@ -169,6 +171,8 @@ def record_codec(scan: StreamScan) -> Codec | None:
     """Decodes a record of a file again if that is bad because of a column; None for formats in which that is not so."""
     if not judges_columns(scan):
         return None
+    if scan.declared:
+        return CsvFiles.of(scan.declared, scan.decoding_options).lines
     assert scan.codec is not None, "records of untyped files are decoded"
     codec: Codec = load(scan.codec.workers)(dict(scan.decoding_options))
     return codec
@@ -182,7 +186,11 @@ def worker_scan(scan: StreamScan, access: Access = NO_ACCESS) -> Scan:
 def _reader(scan: StreamScan, access: Access, fetching: Fetching | None = None) -> Reader:
     reader = source_format(scan.format).file_reader
     if reader is not None:
-        return FileReader(load(reader), _typed(scan.columns), scan.max_record_bytes, access, scan.folders_of_path)
+        read = load(reader)
+        if scan.declared:
+            read = read(scan.declared, scan.decoding_options, scan.folders_of_path)
+        files = FileReader(read, _typed(scan.columns), scan.max_record_bytes, access, scan.folders_of_path)
+        return table_reader(files) if source_format(scan.format).is_table else files
     assert scan.codec is not None, "messages are scanned with a codec only"
     stamp = (Column(SOURCE_TIME, "TIMESTAMP"),) if scan.stamped else ()
     messages = MessageReader(
