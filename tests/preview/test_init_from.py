@@ -230,3 +230,59 @@ def test_an_existing_pipeline_stays(tmp_path: Path) -> None:
 def test_rows_needs_from(tmp_path: Path) -> None:
     code, _, err = run("init", str(tmp_path), "--rows", "5")
     assert (code, err[:12]) == (2, "[BAD_OPTION]")
+
+
+def test_messy_folders(tmp_path: Path) -> None:
+    """Empty, damaged and stray files do not stop it, whichever is the newest."""
+    source = tmp_path / "in"
+    source.mkdir()
+    json_zip(source / "a.json.gz", ROWS)
+    whole = (source / "a.json.gz").read_bytes()
+    (source / "b.json.gz").write_bytes(whole[: len(whole) // 2])
+    json_lines(source / "c.json", [{"order_id": "x", "other": 1}])
+    (source / "d.json").write_text("")
+    code, out, err = run("init", str(tmp_path / "job"), "--from", str(source))
+    assert code == 0, out + err
+    stream = settings(tmp_path / "job")["streams"]["events"]
+    assert {"order_id BIGINT", "country STRING", "event_time BIGINT"} <= set(stream["schema"].split(", "))
+    text = (tmp_path / "job/pipeline.toml").read_text()
+    assert "b.json.gz cannot be read to its end" in text
+    assert previewed(tmp_path / "job")["account"]["in"] > len(ROWS)
+
+
+def test_messy_csv(tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    csv_file(source / "a.csv", ROWS)
+    (source / "b.csv").write_text("order_id,country\n1,de\n")
+    (source / "c.csv").write_text("")
+    code, out, err = run("init", str(tmp_path / "job"), "--from", str(source))
+    assert code == 0, out + err
+    stream = settings(tmp_path / "job")["streams"]["events"]
+    assert stream["schema"] == "order_id BIGINT, country STRING, amount DOUBLE, event_time BIGINT"
+    found = previewed(tmp_path / "job")["account"]
+    assert (found["aggregated"], found["error"]) == (len(ROWS), 1)
+
+
+def test_only_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    code, _, err = run("init", str(tmp_path / "job"), "--from", str(tmp_path))
+    assert code == 2
+    assert err.startswith("[FILE_UNREADABLE]")
+
+
+def test_a_delta_table(tmp_path: Path) -> None:
+    """Files that the table does not have any more are not read."""
+    delta = pytest.importorskip("deltalake")
+    rows = pa.Table.from_pylist(ROWS)
+    for mode in ("overwrite", "overwrite", "append"):
+        delta.write_deltalake(tmp_path / "orders", rows.slice(0, 150), mode=mode, partition_by=["country"])
+    code, out, err = run("init", str(tmp_path / "job"), "--from", str(tmp_path / "orders"))
+    assert code == 0, out + err
+    stream = settings(tmp_path / "job")["streams"]["orders"]
+    assert stream["format"] == "delta"
+    assert stream["eventtime"]["column"] == "event_time"
+    found = previewed(tmp_path / "job")
+    assert found["account"]["in"] == 300
+    emitted = found["results"] + found["results_of_open_windows"]
+    assert {row["country"] for row in emitted} == {"de", "fr", "it"}

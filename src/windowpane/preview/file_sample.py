@@ -18,6 +18,7 @@ from windowpane.remote.access import Access
 from windowpane.remote.input_file import InputFile
 from windowpane.remote.source_files import SourceFile
 from windowpane.scan.codec import decode_values
+from windowpane.scan.csv.lines import CsvLines
 from windowpane.scan.files import FileReader, folder_values, folders_of_path
 from windowpane.scan.scan import Damage
 from windowpane.sql.query import Column
@@ -55,9 +56,7 @@ class FileSampler:
         folders = self._folders(file)
         own = [column for column in self.columns if column.name.lower() not in folders]
         if self.source.format == "csv":
-            records = CsvRecords(self.source.decoding_options, own)
-            lines = list(lines_of(opened, count + records.header))[records.header :]
-            yield self._whole(records.decode(lines), folders)
+            yield self._whole(self._csv(opened, count, own), folders)
         elif self.source.format == "text":
             lines = list(lines_of(opened, count, blank=True))
             yield self._whole(decode([{own[0].name: line} for line in lines], own[:1]), folders)
@@ -88,6 +87,17 @@ class FileSampler:
             table = table.append_column(name, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
         return replace(rows, table=widened(table, self.columns))
 
+    def _csv(self, file: InputFile, count: int, own: Sequence[Column]) -> Decoded:
+        """By the scan's own reader where that reads all columns of the query."""
+        records, used = CsvRecords(self.source.decoding_options, own), {column.name for column in self.used}
+        lines = list(lines_of(file, count + records.dialect.header))[records.dialect.header :]
+        read = [column for column in own if column.name in used]
+        if any(column.type not in (self.source.source_format.worker_types or ()) for column in read):
+            return records.decode(lines)
+        whole = CsvLines(tuple(column.name for column in own), records.dialect)
+        found = whole.decode_lines(pa.array(lines, pa.string()), arrow_schema(read))
+        return Decoded(pa.Table.from_batches([found.columns]), pa.array(lines, pa.string()), found.bad.to_pylist())
+
     def _json(self, lines: Sequence[str], used: Sequence[Column]) -> Decoded:
         """By the scan's own codec where that reads all columns."""
         if self.source.decoding_options:
@@ -106,7 +116,7 @@ class FileSampler:
         """Files that carry their types, by the reader of the scan."""
         reader = FileReader(
             load(self.source.source_format.file_reader or ""),
-            _typed(self.columns),
+            typed(self.columns),
             MAX_RECORD_BYTES,
             self.access,
             self._folders_of_path,
@@ -114,15 +124,19 @@ class FileSampler:
         modified = pa.array([file.modified_us], pa.timestamp("us", "UTC"))
         listing = pa.RecordBatch.from_pydict({"path": [file.path], "modificationTime": modified})
         for part in reader.read(iter([listing])):
-            if isinstance(part.content, Damage):
-                yield part.content
-                continue
-            rows = part.content.slice(0, count)
-            bad: list[str | None] = [None] * rows.num_rows
-            if c.CORRUPT in rows.schema.names:
-                bad = rows.column(c.CORRUPT).to_pylist()
-                rows = rows.drop_columns([c.CORRUPT])
-            yield replace(decode(pa.Table.from_batches([rows]), self.columns), problems=bad)
+            yield sampled(part.content, self.columns, count)
+
+
+def sampled(content: pa.RecordBatch | Damage, columns: Sequence[Column], count: int) -> Decoded | Damage:
+    """At most `count` rows that a reader of the scan has read."""
+    if isinstance(content, Damage):
+        return content
+    rows = content.slice(0, count)
+    bad: list[str | None] = [None] * rows.num_rows
+    if c.CORRUPT in rows.schema.names:
+        bad = rows.column(c.CORRUPT).to_pylist()
+        rows = rows.drop_columns([c.CORRUPT])
+    return replace(decode(pa.Table.from_batches([rows]), columns), problems=bad)
 
 
 def widened(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
@@ -138,7 +152,8 @@ def widened(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _typed(columns: Sequence[Column]) -> tuple[tuple[str, pa.DataType], ...]:
+def typed(columns: Sequence[Column]) -> tuple[tuple[str, pa.DataType], ...]:
+    """Columns with Arrow's types; NeedsSparkError for a type that Arrow does not have."""
     for column in columns:
         if to_arrow(column.type) is None:
             raise NeedsSparkError(f"only Spark reads column `{column.name}`, a {column.type}")

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from windowpane.errors import ConfigError
+from windowpane.errors import ConfigError, gist
 from windowpane.formats import SOURCES, source_format
+from windowpane.preview.table_sample import delta_schema
 from windowpane.preview.text_records import lines_of
 from windowpane.remote.input_file import InputFile
 from windowpane.remote.kafka_sample import sample_messages
@@ -62,10 +63,18 @@ class FoundSource:
         return {key: value for key, value in given.items() if value}
 
 
+_NEW_FILES = 10
+"""Of so many new CSV files, the largest has the header: a stray one is small."""
+
+
 def find_source(address: str, rows: int) -> FoundSource:
     """The source at an address: `kafka://host:port/topic`, a file, a folder, a glob, or an object store."""
     if address.startswith("kafka:"):
         return _of_kafka(address, rows)
+    delta = delta_schema(address)
+    if delta is not None:
+        note = "each commit of the Delta table adds rows; skip_changes leaves out those that change rows"
+        return FoundSource(format="delta", name=stream_name(address), ddl=delta, path=address, notes=(note,))
     return _of_files(address, rows)
 
 
@@ -93,7 +102,9 @@ def _of_files(address: str, rows: int) -> FoundSource:
         # Spark reads streams from folders.
         path, _, options["pathGlobFilter"] = address.rpartition("/")
         path = path or "."
-    found = _schema(chosen, files, rows, options)
+    damaged: dict[str, str] = {}
+    found = _schema(chosen, files, rows, options, damaged)
+    notes += [f"{path} cannot be read to its end ({why}), which is an error row" for path, why in damaged.items()]
     ddl = _with_folders(found.ddl, files, folders_of_path(path, recursive="recursiveFileLookup" in options))
     return FoundSource(
         format=chosen, name=stream_name(address), ddl=ddl, path=path, options=options, notes=tuple(notes),
@@ -105,7 +116,7 @@ def schema_of_files(kind: str, files: Sequence[SourceFile], of_path: int | None)
     """The columns of parquet or Arrow files, and those that their folders name. `of_path`: as of `FileReader`."""
     if not files:
         raise ConfigError("NO_FILES", "there are no files to take the schema from", "declare `schema`")
-    return _with_folders(_schema(kind, files, 1, {}).ddl, files, of_path)
+    return _with_folders(_schema(kind, files, 1, {}, {}).ddl, files, of_path)
 
 
 def _with_folders(ddl: str, files: Sequence[SourceFile], of_path: int | None) -> str:
@@ -154,24 +165,54 @@ def _folder_type(values: Iterable[str]) -> str:
     return "DATE" if all(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for text in texts) else "STRING"
 
 
-def _schema(kind: str, files: Sequence[SourceFile], rows: int, options: dict[str, Any]) -> Sample:
-    """The schema of the newest files, which a pipeline will see more of. Adds options of the reader."""
-    newest = list(reversed(files))
-    try:
-        if not source_format(kind).untyped:
-            return Sample(_own_schema(kind, newest[0]), 0, ())
-        records = _json(newest) if kind == "json" else _csv(newest, options)
+def _schema(
+    kind: str, files: Sequence[SourceFile], rows: int, options: dict[str, Any], damaged: dict[str, str]
+) -> Sample:
+    """The schema of the newest files, which a pipeline will see more of. Adds options of the reader.
+
+    `damaged`: gets the files that cannot be read to their end, with the reasons.
+    """
+    newest = [file for file in reversed(files) if file.size] or list(files)
+    if not source_format(kind).untyped:
+        found = Sample(_own_schema(kind, newest, damaged), 0, ())
+    else:
+        # Rows of several files: the newest one alone may lack columns that the others have.
+        reading = _Lines(damaged, rows if len(newest) == 1 else max(rows // min(len(newest), _NEW_FILES), 1))
+        records = _json(newest, reading) if kind == "json" else _csv(newest, options, reading)
         found = sample_records(islice(records, rows))
-    except (OSError, pa.ArrowException) as damaged:
-        raise ConfigError("FILE_UNREADABLE", f"`{newest[0].path}` cannot be read: {damaged}") from None
+    if not found.ddl and damaged:
+        path, why = next(iter(damaged.items()))
+        raise ConfigError("FILE_UNREADABLE", f"`{path}` cannot be read: {why}")
     if not found.ddl:
         raise ConfigError("NO_ROWS", f"no row can be read from `{newest[0].path}`", "name a file with rows")
     return found
 
 
-def _own_schema(kind: str, file: SourceFile) -> str:
-    schema = _parquet(file) if kind == "parquet" else _arrow(file)
-    return ", ".join(f"{quoted(each.name)} {arrow_ddl(each.type)}" for each in schema)
+def _own_schema(kind: str, files: Sequence[SourceFile], damaged: dict[str, str]) -> str:
+    """The schema of the first file that can be opened; empty if there is none."""
+    for file in files:
+        try:
+            schema = _parquet(file) if kind == "parquet" else _arrow(file)
+        except (OSError, pa.ArrowException) as failed:
+            damaged[file.path] = gist(failed)
+        else:
+            return ", ".join(f"{quoted(each.name)} {arrow_ddl(each.type)}" for each in schema)
+    return ""
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Reads the beginning of files, as far as they can be read."""
+
+    damaged: dict[str, str]
+    count: int
+
+    def of(self, file: SourceFile, beside: int = 0) -> Iterator[str]:
+        """`beside`: lines that are no rows."""
+        try:
+            yield from lines_of(InputFile(file.path), self.count + beside)
+        except (OSError, pa.ArrowException) as failed:
+            self.damaged[file.path] = gist(failed)
 
 
 def _parquet(file: SourceFile) -> pa.Schema:
@@ -185,9 +226,9 @@ def _arrow(file: SourceFile) -> pa.Schema:
         return (pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)).schema
 
 
-def _json(files: Iterable[SourceFile]) -> Iterator[tuple[tuple[str, int], object]]:
+def _json(files: Iterable[SourceFile], reading: _Lines) -> Iterator[tuple[tuple[str, int], object]]:
     for file in files:
-        for number, line in enumerate(lines_of(InputFile(file.path), 1 << 60), 1):
+        for number, line in enumerate(reading.of(file), 1):
             yield (file.path, number), _parsed(line)
 
 
@@ -198,9 +239,14 @@ def _parsed(text: str) -> object:
         return text.strip()
 
 
-def _csv(files: Sequence[SourceFile], options: dict[str, Any]) -> Iterator[tuple[tuple[str, int], object]]:
-    """Rows by the names of the first line; `_c0` and so on, as Spark calls them, where that has a number."""
-    first = next(lines_of(InputFile(files[0].path), 1), "")
+def _csv(
+    files: Sequence[SourceFile], options: dict[str, Any], reading: _Lines
+) -> Iterator[tuple[tuple[str, int], object]]:
+    """Rows by the names of the first line of the largest new file; `_c0` and so on, as Spark calls them, where that has
+    a number.
+    """
+    largest = max(files[:_NEW_FILES], key=lambda file: file.size)
+    first = next(reading.of(largest), "")
     separator = max(",;\t|", key=first.count)
     cells = _cells(first, separator)
     named = not any(isinstance(csv_cell(cell), (int, float)) for cell in cells)
@@ -209,14 +255,14 @@ def _csv(files: Sequence[SourceFile], options: dict[str, Any]) -> Iterator[tuple
         options["header"] = True
     if separator != ",":
         options["sep"] = separator
-    return _csv_rows(files, header, separator, named=named)
+    return _csv_rows(files, header, separator, reading, named=named)
 
 
 def _csv_rows(
-    files: Iterable[SourceFile], header: Sequence[str], separator: str, *, named: bool
+    files: Iterable[SourceFile], header: Sequence[str], separator: str, reading: _Lines, *, named: bool
 ) -> Iterator[tuple[tuple[str, int], object]]:
     for file in files:
-        for number, line in enumerate(lines_of(InputFile(file.path), 1 << 60), 1):
+        for number, line in enumerate(reading.of(file, int(named)), 1):
             if named and number == 1:
                 continue
             cells = _cells(line, separator)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from windowpane.formats import load
 from windowpane.plan.pipeline import source_schema
 from windowpane.plan.scan_sources import is_recursive, several_topics
 from windowpane.preview.file_sample import FileSampler, NeedsSparkError, widened
+from windowpane.preview.table_sample import TableSampler, files_of_table
 from windowpane.preview.text_records import json_records, why_not_json
 from windowpane.remote.access import Access
 from windowpane.remote.kafka_sample import sample_messages
@@ -26,6 +28,8 @@ from windowpane.scan.scan import Damage
 from windowpane.sql import parse_schema
 from windowpane.sql.query import Column
 from windowpane.testing.decode import Decoded, arrow_schema
+
+File = TypeVar("File")
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,12 @@ def sample_stream(
     with _located(config, f"streams.{name}"):
         if stream.source_format.is_messages:
             return _messages(stream, count, columns, newest=newest)
+        if stream.source_format.is_table:
+            return _of_table(config, stream, columns, count)
         files = stream_files(config, stream)
         if not files:
             raise ConfigError("NO_ROWS", f"there are no files in `{stream.path}`", "add a file with rows")
-        return _of_files(FileSampler(stream, columns, used or columns, _access(config)), files, count)
+        return _of_files(FileSampler(stream, columns, used or columns, _access(config)).read, files, count)
 
 
 def sample_table(config: PipelineConfig, name: str) -> pa.Table:
@@ -74,10 +80,13 @@ def sample_table(config: PipelineConfig, name: str) -> pa.Table:
     with _located(config, f"tables.{name}"):
         if columns is None:
             raise NeedsSparkError(f"table `{name}` declares no schema")
-        if not table.source_format.is_files:
+        if table.source_format.is_table:
+            sample = _of_table(config, table, columns, 1 << 60)
+        elif table.source_format.is_files:
+            sampler = FileSampler(table, columns, columns, _access(config))
+            sample = _of_files(sampler.read, stream_files(config, table), 1 << 60)
+        else:
             raise NeedsSparkError(f"only Spark reads tables of the format {table.format}")
-        sampler = FileSampler(table, columns, columns, _access(config))
-        sample = _of_files(sampler, stream_files(config, table), 1 << 60)
     return pa.concat_tables([part.rows.table for part in sample.parts] or [arrow_schema(columns).empty_table()])
 
 
@@ -111,13 +120,20 @@ def _access(config: PipelineConfig) -> Access:
     return Access.of_spark(config.spark.spark_config)
 
 
-def _of_files(sampler: FileSampler, files: Sequence[SourceFile], count: int) -> StreamSample:
+def _of_table(config: PipelineConfig, source: Stream | Table, columns: Sequence[Column], count: int) -> StreamSample:
+    access = _access(config)
+    return _of_files(TableSampler(columns, access).read, files_of_table(config, source, access), count)
+
+
+def _of_files(
+    read: Callable[[File, int], Iterator[Decoded | Damage]], files: Sequence[File], count: int
+) -> StreamSample:
     left, parts, damages, opened = count, [], [], 0
     for file in files:
         if left <= 0:
             break
         opened += 1
-        for found in sampler.read(file, left):
+        for found in read(file, left):
             if isinstance(found, Damage):
                 damages.append(found.detail)
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
 import json
 import re
@@ -13,6 +12,8 @@ import pyarrow as pa
 
 from windowpane.errors import ConfigError
 from windowpane.remote.input_file import InputFile
+from windowpane.scan.csv.dialect import OPTIONS, dialect_of
+from windowpane.scan.csv.tokenizing import fields_of
 from windowpane.sql.query import Column
 from windowpane.sql.types import field_types, parts_of
 from windowpane.testing.decode import Decoded, decode
@@ -104,7 +105,7 @@ class _Misfit:
 class CsvRecords:
     """Reads lines of CSV by the options of Spark's reader that say how a line is divided."""
 
-    known = frozenset({"header", "sep", "delimiter", "quote", "nullvalue", "multiline"})
+    known = OPTIONS | {"multiline"}
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[Column]) -> None:
         given = {name.lower(): value for name, value in options.items()}
@@ -115,9 +116,10 @@ class CsvRecords:
         wrong = next((column for column in columns if column.type not in CSV_TYPES), None)
         if wrong is not None:
             raise ConfigError("NEEDS_SPARK", f"only Spark reads `{wrong.name}`, a {wrong.type}, from CSV files")
-        self.header = given.get("header", "false").lower() == "true"
-        self._separator = given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t")
-        self._quote, self._null = given.get("quote", '"'), given.get("nullvalue", "")
+        try:
+            self.dialect = dialect_of(given)
+        except ValueError as unknown:
+            raise ConfigError("NEEDS_SPARK", f"only Spark reads these CSV files: {unknown}") from unknown
         self._columns = columns
 
     def decode(self, lines: Sequence[str]) -> Decoded:
@@ -125,7 +127,7 @@ class CsvRecords:
         rows: list[Mapping[str, object]] = []
         bad: dict[int, str] = {}
         for number, line in enumerate(lines):
-            cells = self._cells(line)
+            cells = [self.dialect.null if cell is None else cell for cell in fields_of(line, self.dialect)]
             values = [self._value(cell, column.type) for cell, column in zip(cells, self._columns, strict=False)]
             if len(cells) != len(self._columns) or any(isinstance(value, _Misfit) for value in values):
                 bad[number] = line
@@ -134,17 +136,9 @@ class CsvRecords:
         found = _with_bad(decode(rows, self._columns), bad)
         return replace(found, events=pa.array(list(lines), pa.string()))
 
-    def _cells(self, line: str) -> list[str]:
-        if not self._quote:
-            return line.split(self._separator)
-        try:
-            return next(csv.reader([line], delimiter=self._separator, quotechar=self._quote), [])
-        except csv.Error:
-            return []
-
     def _value(self, text: str, kind: str) -> object:
         """What Spark makes of a field."""
-        if text == self._null:
+        if text == self.dialect.null:
             return None
         try:
             match kind:
