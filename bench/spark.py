@@ -1,11 +1,14 @@
 """windowpane against Spark's own windowed aggregation: same parquet files, same session settings, one run, ratios.
 
-    python -m bench.spark [--rows 20000000] [--cases tumbling-1k,hop-60-1] [--batches 2,5] [--json FILE]
+    python -m bench.spark [--rows 20000000] [--cases tumbling-1k,hop-60-1] [--batches 2,5] [--floor] [--json FILE]
 
 windowpane is measured twice: by Spark's reader, which is the way of any source, and with the columnar scan.
 Results are compared before any time is taken: windowpane, drained, against a Spark batch query over the same files.
 A figure is the median of rows per second over the micro-batches of a run, without the first third (warm-up) and the
 last. `…_cpu_seconds` of the JSON are the processor time of the whole run.
+
+`--floor` also measures what no design on Spark's micro-batches can avoid: batches that do nothing, and batches with one
+job whose Python workers read and aggregate the files, without shuffle, state or account.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -143,6 +149,41 @@ def run_native(spark: SparkSession, case: Case, data: Path, files: int, scratch:
     ]
 
 
+def run_nothing(spark: SparkSession, _case: Case, data: Path, files: int, scratch: Path) -> list[float]:
+    """Micro-batches that do nothing: Spark lists the files, plans, and writes its logs."""
+    return _run_function(spark, data, files, scratch / "nothing", lambda _frame, _batch: None)
+
+
+def run_one_job(spark: SparkSession, _case: Case, data: Path, files: int, scratch: Path) -> list[float]:
+    """Micro-batches with one job, in which Python workers read the files and aggregate them."""
+
+    def read(frame: DataFrame, _batch: int) -> None:
+        paths = pa.table({"path": [path.removeprefix("file://") for path in frame.inputFiles()]})
+        spark.createDataFrame(paths).mapInArrow(_aggregated, "rows long").collect()
+
+    return _run_function(spark, data, files, scratch / "one_job", read)
+
+
+def _run_function(
+    spark: SparkSession, data: Path, files: int, checkpoint: Path, function: Callable[[DataFrame, int], None]
+) -> list[float]:
+    source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(data))
+    writer = source.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query = writer.foreachBatch(function).start()
+    query.awaitTermination()
+    return [progress["durationMs"]["triggerExecution"] / 1000 for progress in query.recentProgress]
+
+
+def _aggregated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            rows = pq.read_table(path, columns=["auction", "price", "ts"])
+            pane = pc.divide(rows["ts"].cast(pa.int64()), 10_000_000)
+            groups = rows.append_column("pane", pane).group_by(["pane", "auction"])
+            found = groups.aggregate([("price", "count"), ("price", "sum"), ("price", "max")])
+            yield pa.RecordBatch.from_pydict({"rows": pa.array([found.num_rows], pa.int64())})
+
+
 def native_query(frame: DataFrame, case: Case) -> DataFrame:
     counted = frame.groupBy(case.native(), "auction").agg(  # type: ignore[arg-type]
         F.count("*").alias("n"), F.sum("price").alias("total"), F.max("price").alias("top")
@@ -174,6 +215,7 @@ def rate(took: list[float], files: int) -> float:
 
 
 ENGINES = {"spark": run_native, "windowpane": run_windowpane, "scan": run_scan}
+FLOORS = {"nothing": run_nothing, "one_job": run_one_job}
 
 
 def main() -> None:
@@ -214,7 +256,7 @@ def _measure(
         for millions in arguments.batches.split(","):
             files = round(float(millions) * 1e6 / FILE_ROWS)
             entry: dict[str, object] = {"case": case.name, "batch": files * FILE_ROWS, "goal": case.goal}
-            for engine, run in ENGINES.items():
+            for engine, run in (ENGINES | FLOORS if arguments.floor else ENGINES).items():
                 started, before = time.monotonic(), cpu_seconds_below(os.getpid())
                 entry[engine] = rate(run(spark, case, data, files, scratch / f"{engine}-{millions}"), files)
                 entry[f"{engine}_seconds"] = round(time.monotonic() - started, 1)
@@ -231,6 +273,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20_000_000, help="rows of each data set")
     parser.add_argument("--cases", help="only cases whose name has one of these words, separated by commas")
     parser.add_argument("--batches", default="2,5", help="millions of rows a micro-batch")
+    parser.add_argument("--floor", action="store_true", help="also measure what no design can avoid")
     parser.add_argument("--json", help="also write the figures to this file")
     return parser.parse_args()
 

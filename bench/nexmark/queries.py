@@ -104,7 +104,7 @@ _INTERVAL_JOIN = Query(
     columns=("item", "price", "asked", "window_end"),
     shape=Shape(per_second=2_000),
     share=0.3,
-    shares={"spark": 0.25},
+    shares={"spark": 0.05},
     streams=("offers", "asks"),
     over_spark=3,
     over_flink=1,
