@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 
 from scripts.servers import Kafka, running
 from tests.servers.conftest import available
-from tests.servers.world import Broker, Job
+from tests.servers.world import Broker, Job, projected
+from windowpane.config import Stream
+from windowpane.connectors.kafka_topics import topic_identities
 from windowpane.errors import SourceError
 from windowpane.remote import messages_by_library
 from windowpane.remote.kafka import client_settings
@@ -142,18 +144,22 @@ def test_topics_created_anew_are_errors(kafka: Broker, client: AnyClient, monkey
     topic = kafka.topic("anew")
     kafka.send(topic, [str(number) for number in range(100)])
     assert len(offsets(client, Range(topic, 0, 0, 10))) == 10
-    asking = admin(kafka)
-    for done in asking.delete_topics([topic]).values():
-        done.result(30)
-    time.sleep(1)
-    for done in asking.create_topics([NewTopic(topic, 1, 1)]).values():
-        done.result(30)
+    created_anew(kafka, topic)
     kafka.send(topic, ["new"] * 5)
     for first in (10, 2):
         with pytest.raises(SourceError) as lost:
             offsets(client, Range(topic, 0, first, 90))
         assert lost.value.code == "DATA_LOST"
         assert "created anew" in lost.value.message
+
+
+def created_anew(kafka: Broker, topic: str) -> None:
+    asking = admin(kafka)
+    for done in asking.delete_topics([topic]).values():
+        done.result(30)
+    time.sleep(1)
+    for done in asking.create_topics([NewTopic(topic, 1, 1)]).values():
+        done.result(30)
 
 
 def test_a_silent_broker_is_an_error_with_its_reason() -> None:
@@ -216,3 +222,50 @@ def test_checkpoints_go_on_whoever_fetches(kafka: Broker, spark: SparkSession, t
         expected += 30
         assert entries[-1].totals["in_"] == entries[-1].totals["aggregated"] == expected
         assert len(entries) >= 2 * (start + 1)
+
+
+def test_topics_have_identities_however_a_stream_names_them(kafka: Broker) -> None:
+    topic = kafka.topic("named")
+
+    def identities(**options: str) -> dict[str, str]:
+        return topic_identities(Stream(format="kafka", schema="v BIGINT", options={**kafka.address, **options}))
+
+    found = identities(subscribe=f"{topic}, ")
+    assert found.keys() == {topic}
+    assert identities(assign=f'{{"{topic}": [0]}}') == identities(subscribePattern=topic[:-1] + ".") == found
+    created_anew(kafka, topic)
+    deadline, again = time.monotonic() + 30, found
+    while again in (found, {}) and time.monotonic() < deadline:  # the broker hears of the new topic a moment later
+        again = identities(subscribe=topic)
+    assert again.keys() == {topic}
+    assert again != found
+    assert identities(subscribe="nonesuch") == identities(subscribePattern="(") == {}
+
+
+@pytest.mark.spark
+def test_a_topic_created_anew_is_noticed_by_its_identity(kafka: Broker, spark: SparkSession, tmp_path: Path) -> None:
+    """The new topic has more messages than the checkpoint has read of the old one: offsets alone show nothing."""
+    topic = kafka.topic("identity")
+    kafka.send(topic, [{"v": 1}] * 5)
+
+    def job(**options: str) -> Job:
+        stream = {
+            "format": "kafka",
+            "schema": "v BIGINT",
+            "options": {"subscribe": topic, "startingOffsets": "earliest", **kafka.address, **options},
+        }
+        query = {"sql": "SELECT count(*) AS n, sum(v) AS s FROM t GROUP BY countwindow(5)", "sink": "results"}
+        return Job(tmp_path, {"streams": {"t": stream}, "transforms": {"q": query}}, "results")
+
+    assert job().run(spark)[-1].totals["in_"] == 5
+    created_anew(kafka, topic)
+    kafka.send(topic, [{"v": 2}] * 10)
+    with pytest.raises(SourceError) as lost:
+        job().run(spark)
+    assert lost.value.code == "DATA_LOST"
+    assert f"topic `{topic}` of stream `t` was deleted and created anew" in lost.value.message
+    again = job(failOnDataLoss="false")
+    assert again.run(spark)[-1].totals["in_"] == 10
+    assert projected(again.rows(), "n", "s") == [(5, 10)]
+    kafka.send(topic, [{"v": 3}] * 5)
+    assert job().run(spark)[-1].totals["in_"] == 15

@@ -11,7 +11,7 @@ from windowpane.checkpoint.transform import Checkpoint
 from windowpane.errors import StateError
 
 OURS = ("finished.json", "batch-size.json", "ledger", "outbox", "results-outbox", "reinject", "damaged", "results",
-        "tables", "closed", "repairs", "replays", "plan.json")  # fmt: skip
+        "tables", "topics.json", "closed", "repairs", "replays", "plan.json")  # fmt: skip
 """In the order of removal: `plan.json` identifies a checkpoint, so a reset that is cut short can be repeated.
 
 `batch-size.json` is of earlier versions.

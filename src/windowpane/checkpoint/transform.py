@@ -36,6 +36,7 @@ from windowpane.checkpoint.result_outbox import ResultOutbox
 from windowpane.checkpoint.savepoint_taking import RUNS_FILE
 from windowpane.checkpoint.store import Store
 from windowpane.checkpoint.table_versions import TableVersions
+from windowpane.checkpoint.topic_identities import TopicIdentities
 from windowpane.checkpoint.unreadable_files import UnreadableFiles
 from windowpane.checkpoint.zone_record import warn_of_changed_rules, zones_of
 from windowpane.errors import StateError
@@ -128,6 +129,10 @@ class Checkpoint:
     def tables(self) -> TableVersions:
         """Copies of static tables that are reread."""
         return TableVersions(self.shared.below("tables"))
+
+    @property
+    def topics(self) -> TopicIdentities:
+        return TopicIdentities(self.shared)
 
     @property
     def overflow(self) -> OverflowFolder:

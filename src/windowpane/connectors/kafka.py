@@ -51,9 +51,15 @@ def fetching(stream: Stream) -> Fetching:
     settings = client_settings(stream.spark_options, "consumer")
     return Fetching(
         tuple(sorted(settings.items())),
-        fails_on_loss=options.get("failondataloss", "true").lower() != "false",
+        fails_on_loss=fails_on_loss(stream),
         **({"patience_s": int(patience_ms) / 1000} if patience_ms else {}),
     )
+
+
+def fails_on_loss(stream: Stream) -> bool:
+    """Whether messages that are gone end the pipeline: Spark's option `failOnDataLoss`."""
+    options = {name.lower(): value for name, value in stream.spark_options.items()}
+    return options.get("failondataloss", "true").lower() != "false"
 
 
 def client_defaults(stream: Stream) -> dict[str, str]:

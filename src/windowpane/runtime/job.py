@@ -26,6 +26,7 @@ from windowpane.plan.build import Plan
 from windowpane.runtime.batch_gate import BatchGate
 from windowpane.runtime.failures import is_lost_executor, spark_failure
 from windowpane.runtime.refreshing import StaticTables
+from windowpane.runtime.topic_watch import TopicWatch
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow
 from windowpane.spark.foreach_batch import foreach_batch
@@ -65,6 +66,7 @@ class RunningJob:
     runner: JobRunner
     index: BatchIndex
     tables: StaticTables
+    topics: TopicWatch
     find_unreadable: Callable[[int], dict[str, str]]
     """Finds the files of a batch that cannot be read, with the reason for each."""
     stopping: threading.Event
@@ -168,6 +170,7 @@ class RunningJob:
         if not self._is_listed_right(batch_id) or self._has_new_tables(batch_id):
             raise self._let_begin_again()
         try:
+            self.topics.check()
             self.run_batch(packed, batch_id)
         except Exception as raised:
             self._raised = raised

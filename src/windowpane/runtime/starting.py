@@ -15,7 +15,7 @@ from windowpane.checkpoint.job_claims import Claimed
 from windowpane.checkpoint.ledger import Entry
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.transform import Checkpoint
-from windowpane.config import PipelineConfig, Trigger
+from windowpane.config import PipelineConfig, Stream, Trigger
 from windowpane.connectors.batch_index import BatchIndex
 from windowpane.connectors.hadoop import session_access
 from windowpane.connectors.sinks import Sink
@@ -35,6 +35,7 @@ from windowpane.runtime.refreshing import StaticTables
 from windowpane.runtime.routes import build_result_output, build_side_output, build_sinks
 from windowpane.runtime.sources import pipeline_sources
 from windowpane.runtime.status import Board
+from windowpane.runtime.topic_watch import TopicWatch
 from windowpane.runtime.versions import follows, version_of
 from windowpane.spark.batch import BatchRunner
 from windowpane.spark.dataflow import Dataflow, build_dataflow
@@ -121,6 +122,7 @@ class JobStart:
             ),
             index=self._index(calls),
             tables=self.tables,
+            topics=TopicWatch(self._streams(), self.checkpoint.topics),
             find_unreadable=self._find_unreadable,
             stopping=stopping,
             log=log_file(self.config),
@@ -133,6 +135,11 @@ class JobStart:
         job.begin(trigger)
         self.started.append(job)
         return job
+
+    def _streams(self) -> dict[str, Stream]:
+        """The streams that the job reads."""
+        read = [(self._config(each), name) for each in self.claims for name in each.plan.stages.input.streams]
+        return {name: config.streams[name] for config, name in read if name in config.streams}
 
     def _config(self, claimed: Claimed) -> PipelineConfig:
         """The configuration of a transform, which may be one that the pipeline no longer has."""
