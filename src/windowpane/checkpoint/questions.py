@@ -9,8 +9,10 @@ from windowpane.checkpoint.control import Question, Requests
 from windowpane.checkpoint.run_lock import RunLock
 from windowpane.checkpoint.store import Store
 from windowpane.errors import StateError
+from windowpane.remote.objects import scheme_of
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS, _REMOTE_SECONDS = 0.1, 1.0
+"""How often to look for the answer: in a folder, and where each look is a request."""
 _LOOK_SECONDS = 2.0
 """How often to look whether the pipeline still runs."""
 
@@ -22,6 +24,7 @@ def answered(store: Store, lock: RunLock, asked: Question, deadline: float) -> d
     clock.
     """
     requests, is_sent, looked = Requests(store), False, time.monotonic()
+    pause = _REMOTE_SECONDS if scheme_of(store.address()) else _POLL_SECONDS
     try:
         while time.monotonic() <= deadline:
             is_sent = is_sent or requests.put_question(asked)
@@ -33,7 +36,7 @@ def answered(store: Store, lock: RunLock, asked: Question, deadline: float) -> d
                 if not lock.held():
                     return None
                 looked = time.monotonic()
-            time.sleep(_POLL_SECONDS)
+            time.sleep(pause)
     finally:
         requests.withdraw(asked)
     raise StateError("NO_ANSWER", f"the pipeline on {store.address()} has not answered in time")
