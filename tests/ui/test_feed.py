@@ -43,6 +43,7 @@ def test_only_changes_are_sent(made: Synthetic) -> None:
     found = changes(before, after)
     assert not restarted(before, after)
     assert [point["batch_id"] for point in found["history"]["busiest"]] == [30, 31]
+    assert all(point["unread"] for point in found["history"]["busiest"]), "no gaps while the page is open"
     assert "plans" not in found
     assert "events" not in found
     assert found["partitions"]["busiest"]["batch_id"] == 31

@@ -93,11 +93,12 @@ class Feed:
         known = self._batches.get(name)
         if known is None or (known and known[-1]["batch_id"] > last):
             known = self._batches[name] = deque(maxlen=REMOTE_HISTORY if self.is_remote else HISTORY)
-        ids = range(known[-1]["batch_id"] + 1, last + 1) if known else ledger.batch_ids()
+        followed, ids = bool(known), range(known[-1]["batch_id"] + 1, last + 1) if known else ledger.batch_ids()
         for batch_id in list(ids)[-(known.maxlen or HISTORY) :]:
             entry = ledger.read(batch_id) if batch_id <= last else None
             if entry is not None:
-                known.append(_point(entry) | {"unread": _unread(status, name) if batch_id == last else None})
+                unread = _unread(status, name) if followed or batch_id == last else None
+                known.append(_point(entry) | {"unread": unread})
                 self._standing[name] = _partitions(entry)
 
     def _changes(self) -> list[Document]:

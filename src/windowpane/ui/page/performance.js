@@ -34,8 +34,8 @@ export function performanceView(root, name, _rest, model) {
     state: chart("State", [{ name: "state", colour: "main", read: (point) => point.state_bytes }], { format: bytes, figure: "state_bytes" }),
     windows: chart("Open windows", [{ name: "open", colour: "open", read: (point) => point.open_windows }], { format: short }),
     unread: chart("Unread input", [
-      { name: "files", colour: "main", read: (point) => point.unread?.files ?? 0 },
-      { name: "messages", colour: "watermark", read: (point) => point.unread?.messages ?? 0 },
+      { name: "files", colour: "main", read: (point) => point.unread.files ?? 0 },
+      { name: "messages", colour: "good", read: (point) => point.unread.messages ?? 0 },
     ], { format: short, figure: "unread" }),
     backlog: chart("Backlog: rows waiting for sinks", [{ name: "waiting", colour: "late", read: (point) => point.waiting }], { format: short }),
   };
@@ -51,7 +51,7 @@ export function performanceView(root, name, _rest, model) {
       charts.lag.update(points, status.watermark_lag_us === null ? "no watermark yet" : duration(status.watermark_lag_us));
       charts.state.update(points, bytes(status.state_bytes));
       charts.windows.update(points, count(status.open_windows));
-      charts.unread.update(points, unread(status.unread ?? {}));
+      charts.unread.update(points.filter((point) => point.unread), unread(status.unread ?? {}));
       charts.backlog.update(points, count(last?.waiting ?? 0));
       parts.update(points);
     },
