@@ -10,6 +10,7 @@ import pyarrow as pa
 from tests.checkpoint.memory_store import MemoryStore
 from windowpane.checkpoint.ledger import Entry, Ledger
 from windowpane.core.accounting import Accounting
+from windowpane.core.side import RESULT, STAGE, not_read
 from windowpane.core.windows.cut import Cut
 from windowpane.spark.job_versions import Standing, Version, own_rows, united
 
@@ -98,6 +99,15 @@ def test_side_rows_come_from_the_version_on_whose_side_they_are() -> None:
     assert ([batch.num_rows for batch in kept], others) == ([1], {"late": 1, "error": 1})
     kept, others, _ = own_rows([rows], NEW.cut)
     assert ([batch.num_rows for batch in kept], others) == ([2], {"late": 1})
+
+
+def test_side_rows_that_were_not_read_leave_the_account_as_it_is() -> None:
+    """A result that cannot be computed stays with its version; a row of an inner window goes, but was not counted."""
+    rows = pa.RecordBatch.from_pydict({"event_us": pa.array([None, 200], pa.int64()), "kind": ["error", "error"]})
+    kept, others, counted = own_rows([not_read(rows, RESULT)], OLD.cut)
+    assert ([batch.num_rows for batch in kept], others, counted) == ([2], {}, {})
+    kept, others, counted = own_rows([not_read(rows, STAGE)], OLD.cut)
+    assert ([batch.num_rows for batch in kept], others.total(), counted.total()) == ([0], 2, 0)
 
 
 def test_the_ledger_has_the_entries_of_versions_beside_that_of_the_transform() -> None:
