@@ -23,7 +23,7 @@ from windowpane.config import load_pipeline
 from windowpane.core import columns as c
 from windowpane.core.operators.merge_aggregation import MergeAggregation
 from windowpane.plan.pipeline import plan_pipeline
-from windowpane.runtime.asking.asked import asked_transforms
+from windowpane.runtime.asking.asked import asked_transforms, planned_transforms
 from windowpane.runtime.repairing.candidates import find_candidates, taken_records
 from windowpane.runtime.repairing.folding import Folded, Folding
 from windowpane.testing import Harness
@@ -171,6 +171,15 @@ def test_a_late_row_counts_in_all_its_windows(tmp_path: Path, window: str) -> No
         n, total, *_ = emitted.get(_place(each), (0, 0))
         assert inside
         assert (each["after"]["n"], each["after"]["total"]) == (n + len(inside), total + sum(inside))
+
+
+def test_aggregates_in_computed_columns_have_names_for_people(tmp_path: Path) -> None:
+    sql = "SELECT window_start, round(avg(price), 1) AS mean FROM bids GROUP BY tumblingwindow('ss', 10), auction"
+    (tmp_path / "pipeline.toml").write_text(PIPELINE % (sql, "1d", ""), encoding="utf-8")
+    (asked,) = planned_transforms(tmp_path / "pipeline.toml", None)
+    folding = Folding(asked)
+    emitted = folding._merging.output_schema(pa.schema([])).names
+    assert list(folding._labels(emitted).values()) == ["avg in mean"]
 
 
 def test_a_second_repair_goes_on_from_the_first(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from windowpane.errors import WindowpaneError
 from windowpane.formats import sink_format
 from windowpane.outcomes import SIDE_KINDS
 from windowpane.remote.access import Access
-from windowpane.runtime.asking.asked import Asked
+from windowpane.runtime.asking.asked import Asked, counted
 from windowpane.runtime.asking.side_files import is_readable, read_delivered
 from windowpane.runtime.asking.sink_rows import rows_by_batch, written_files
 from windowpane.runtime.auditing.check import Check, skipped
@@ -91,7 +91,7 @@ def _repaired(asked: Asked, sink: str, repairs: Sequence[RepairRecord]) -> Check
             if repair.number not in begun and (got > repair.results or (exact and got != repair.results)):
                 findings.append(f"repair {repair.number}: {repair.results:,} results, and the sink has {got:,}")
     rows = sum(sum(repair.repaired.values()) for repair in repairs)
-    return Check(title, f"{len(repairs):,} repairs of {rows:,} rows", findings)
+    return Check(title, f"{counted(len(repairs), 'repair')} of {counted(rows, 'row')}", findings)
 
 
 def _replaces(asked: Asked) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -174,10 +175,18 @@ class Folding:
 
     def _labels(self, emitted: Sequence[str]) -> dict[str, str]:
         """What the query calls its aggregates."""
-        known = {output.expr.text: output.name for output in reversed(self._asked.plan.stages.result.outputs)}
+        outputs = self._asked.plan.stages.result.outputs
+        known = {output.expr.text: output.name for output in reversed(outputs)}
         others = (c.WINDOW_START, c.WINDOW_END, c.EPOCH, c.FINAL, *self._aggregator.keys)
         calls = [name for name in emitted if name not in others]
-        return {name: known.get(name) or self._aggregator.describe(name) for name in calls}
+        words = {output.name: set(re.findall(r"\w+", output.expr.text)) for output in outputs}
+        within = {name: next((output for output, found in words.items() if name in found), None) for name in calls}
+        return {name: known.get(name) or self._described(name, within[name]) for name in calls}
+
+    def _described(self, call: str, output: str | None) -> str:
+        """An aggregate that is part of a computed column: `avg in mean`."""
+        told = self._aggregator.describe(call)
+        return told if output is None else f"{told.partition('(')[0]} in {output}"
 
 
 def _tables(closed: ClosedWindows, repairs: Repairs) -> Iterator[pa.Table]:
