@@ -14,7 +14,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 FOR_PYSPARK = {"pandas", "protobuf"}
 """Imported by PySpark alone, which does not declare what each of its parts needs."""
-IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import\b|import (\w+)\b(?![\w.]*;))", re.MULTILINE)
+IMPORT = re.compile(
+    r"^ *(?:from (\w+)[\w.]* import\b|import (\w+)\b(?![\w.]*;))|optional_module\(\"(\w+)\"", re.MULTILINE
+)
 """Each import has a line of its own, ruff sees to that. A semicolon follows imports of Java."""
 COMES_WITH = {"py4j": "pyspark", "pydantic-core": "pydantic"}
 """Parts of a declared package that are distributed by themselves, in the one version that fits it."""
