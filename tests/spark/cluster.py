@@ -54,20 +54,20 @@ def start_worker(folder: Path, host: str, master: str) -> subprocess.Popen[bytes
 
 
 def kill_in_task(folder: Path) -> bool:
-    """SIGKILL each executor of this cluster that is in the middle of a task. False if none is.
+    """SIGKILL an executor of this cluster that is in the middle of a task. False if none is.
 
     An executor is stopped before its log is read: it logs the end of a task before it reports it to the driver, so a
     task without this line is lost for certain. `spark.log.level` must be INFO.
     """
-    found = False
     for process in executors(folder):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGSTOP)
             time.sleep(0.1)  # the worker copies what the executor prints to the file
             in_task = _is_in_task(Path(f"/proc/{process}/cwd/stderr"))
             os.kill(process, signal.SIGKILL if in_task else signal.SIGCONT)
-            found |= in_task
-    return found
+            if in_task:
+                return True
+    return False
 
 
 def _is_in_task(log: Path) -> bool:
