@@ -197,9 +197,10 @@ def _by_the_first(a: list[Row], b: list[Row], d: list[Row]) -> Results:
 
 
 def _counted(a: list[Row], b: list[Row], d: list[Row]) -> Results:
+    """The last ON compares the time of `b` with that of `d`: the later one is the time of the result."""
     groups: dict[tuple[str | None, int], list[int]] = {}
     for (one, other), row in _in_time(a, b, d):
-        found = groups.setdefault((one[1], max(one[0], other[0], row[0]) // 10), [0])
+        found = groups.setdefault((one[1], max(other[0], row[0]) // 10), [0])
         found[0] += 1
         found += [] if row[2] is None else [row[2]]
     return [(key, found[0], sum(found[1:]) if found[1:] else None) for (key, _), found in groups.items()]

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -187,6 +189,28 @@ def test_results_wait_while_a_folder_cannot_be_written(
     assert len({path.name.split("-")[-2] for path in files}) == len(files), "each batch under its own number"
     assert describe_checkpoint(checkpoint)["waiting_results"] == {}
     assert not list(parts.parent.rglob("*.arrow"))
+
+
+def test_a_static_table_without_a_declared_schema(
+    spark: SparkSession, bids: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(pa.table({"k": ["a", "c"], "title": ["first", "third"]}), tmp_path / "names.parquet")
+    given = settings(bids) | {"tables": {"names": {"format": "parquet", "path": "names.parquet"}}}
+    sql = (
+        "SELECT title, sum(bids.v) AS total FROM bids JOIN names ON bids.k = names.k "
+        "GROUP BY tumblingwindow('ss', 10), title"
+    )
+    given["transforms"]["sums"]["sql"] = sql
+    sink = wp.MemorySink("results")
+    totals = run_and_drain(spark, given, tmp_path, {"results": sink})
+    assert sorted((row["title"], row["total"]) for row in sink.rows) == [("first", 6), ("first", 10)]
+    assert (totals["in_"], totals["unmatched"], totals["late"]) == (7, 2, 1)
+
+    given["transforms"]["sums"]["sql"] = sql.replace("title", "titel")
+    given["options"]["checkpoint"] = "another"
+    with pytest.raises(Exception, match="titel"):
+        run_and_drain(spark, given, tmp_path, {"results": sink})
+    assert "stacktrace" not in "".join(capfd.readouterr()), "PySpark prints what it raises, unless it is told not to"
 
 
 def test_sql_in_ones_own_job(spark: SparkSession, bids: Path, tmp_path: Path) -> None:

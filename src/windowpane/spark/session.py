@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ def create_session(
 
 
 def _quiet(session: SparkSession) -> SparkSession:
-    """PySpark's server of accumulators prints a traceback when the JVM is killed; the run itself says so in a line."""
+    """PySpark prints a traceback if the JVM is killed, and for each error that it raises; the run says so in a line."""
     server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_request: None
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
     return session
 
 

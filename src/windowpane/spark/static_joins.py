@@ -156,14 +156,14 @@ class JoinedTable:
         return [f"{' OR '.join(parts)} AS {c.UNMATCHED}"] if parts else []
 
     def _table_columns(self) -> list[str]:
-        """Columns of the table, under new names where they clash."""
+        """Columns of the table, under new names where they clash; without a declared schema, those that are used."""
         join = self.join
-        taken = {(alias, column): name for name, alias, column in self.relation.renamed}
+        taken = {column: name for name, alias, column in self.relation.renamed if alias == join.alias}
         shared = {name.lower() for name in join.using_columns}
         return [
-            f"{quote(join.alias)}.{quote(column.name)} AS {quote(taken.get((join.alias, column.name), column.name))}"
-            for column in join.columns
-            if column.name.lower() not in shared
+            f"{quote(join.alias)}.{quote(column)} AS {quote(taken.get(column, column))}"
+            for column in [column.name for column in join.columns] or taken
+            if column.lower() not in shared
         ]
 
 
