@@ -95,7 +95,14 @@ class Machine:
         Not the `nsenter` of a command: it stops itself when it finds its command stopped. If it were stopped before
         that, it would stop itself after it has been continued.
         """
-        wait_until(lambda: self._send(signal.SIGSTOP, self._in_state(*"RSD")), f"{self.name} does not stop")
+        wait_until(self._is_paused, f"{self.name} does not stop")
+
+    def _is_paused(self) -> bool:
+        """A shell whose new child was stopped before it began waits for it and cannot stop: the child has to begin."""
+        if self._in_state("D"):
+            self._send(signal.SIGCONT, self._in_state("T"))
+            time.sleep(0.05)
+        return self._send(signal.SIGSTOP, self._in_state(*"RSD"))
 
     def resume(self) -> None:
         """Continue every process here, `nsenter` too."""

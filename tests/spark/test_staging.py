@@ -38,3 +38,8 @@ def test_what_is_left_in_a_staging_folder(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(StateError, match="taken over"):
         sink.write(replace(batch, batch_id=6, check_lease=followed))
     assert names(tmp_path) == [*sorted(others), "part-q-r-000000000004-00000.json"]
+
+    (tmp_path / older[0]).mkdir()  # of a process that was away, and whose Spark ended before it could remove it
+    sink.open(spark, identified=True)
+    sink.close()
+    assert names(tmp_path) == [*sorted(others), "part-q-r-000000000004-00000.json"]

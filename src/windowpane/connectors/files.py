@@ -43,8 +43,8 @@ class FileSink(Sink):
         self._format, self._path = format_name, path.rstrip("/")
         whole = {"timestampFormat": WHOLE_JSON["timestampFormat"]} if format_name == "csv" else {}
         self._options = (WHOLE_JSON if format_name == "json" else whole) | dict(options)
-        self._tidied: set[str] = set()
-        """Prefixes of staging folders of which those of earlier processes were removed."""
+        self._tidied: dict[str, int] = {}
+        """Prefixes of staging folders of which those of earlier processes were removed, with the fence of this one."""
 
     @classmethod
     def create(cls, name: str, settings: SinkSettings) -> FileSink:
@@ -120,12 +120,22 @@ class FileSink(Sink):
         prefix = f"{STAGING}-{batch.identity.rpartition('-')[0]}-"
         if not batch.run or prefix in self._tidied:
             return
-        pattern, files = hadoop_path(batch.frame.sparkSession, f"{self._path}/{prefix}*")
+        self._remove_staged(batch.frame.sparkSession, prefix, batch.fence)
+        self._tidied[prefix] = batch.fence
+
+    def _remove_staged(self, spark: SparkSession, prefix: str, fence: int) -> None:
+        """Remove the staging folders of processes before this one."""
+        pattern, files = hadoop_path(spark, f"{self._path}/{prefix}*")
         for status in files.globStatus(pattern) or ():
             found = BATCH_AND_FENCE.fullmatch(status.getPath().getName().removeprefix(prefix))
-            if found is not None and int(found[1] or -1) < batch.fence:
+            if found is not None and int(found[1] or -1) < fence:
                 files.delete(status.getPath(), True)
-        self._tidied.add(prefix)
+
+    def close(self) -> None:
+        """Remove what a process that was away has staged since this one began, and could not remove itself."""
+        for prefix, fence in self._tidied.items():
+            with contextlib.suppress(Exception):  # the session may be gone; the process that starts next removes it
+                self._remove_staged(self._spark, prefix, fence)
 
     def _give_up(self, batch: SinkBatch, staging: str) -> None:
         """After a failure: if another process has taken over, leave nothing behind. It does not know of this folder."""
