@@ -60,6 +60,11 @@ class GroupQuota:
         self._remember(select(heads, admitted & ~known))
         return admitted[groups.ids]
 
+    def admitted(self, requests: pa.RecordBatch) -> pa.RecordBatch:
+        """The requests that are admitted, in the order of their arrival numbers and without them."""
+        ordered = take(requests, np.argsort(int64s(requests, c.ARRIVAL), kind="stable")).drop_columns([c.ARRIVAL])
+        return select(ordered, self.admit(ordered))
+
     def _is_known(self, heads: pa.RecordBatch) -> Bools:
         found = concat(self._found(heads))
         if found is None:

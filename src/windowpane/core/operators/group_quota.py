@@ -27,7 +27,7 @@ from windowpane.core.operators.base import Operator
 from windowpane.core.operators.partial_aggregation import PartialAggregation
 from windowpane.core.quota import DecidedGroups, GroupQuota
 from windowpane.core.rescaling import Divisible
-from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.rows import concat, int64s, select
 from windowpane.core.state import Header, StateEntries
 
 
@@ -91,8 +91,7 @@ class AdmitGroups(Operator):
             whole = select(whole, ~self._plan.closed_for(int64s(whole, c.WINDOW_KEY), self.watermark_us))
         if whole is None or not whole.num_rows:
             return []
-        whole = take(whole, np.argsort(int64s(whole, c.ARRIVAL), kind="stable")).drop_columns([c.ARRIVAL])
-        return [AdmittedGroups(select(whole, self._quota.admit(whole)))]
+        return [AdmittedGroups(self._quota.admitted(whole))]
 
     def header(self) -> Header:
         return Header(tables=self._quota.tables())

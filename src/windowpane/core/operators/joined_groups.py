@@ -28,7 +28,7 @@ from windowpane.core.groups import group_rows
 from windowpane.core.operators.aligned import AlignedPlan
 from windowpane.core.operators.base import Operator
 from windowpane.core.quota import DecidedGroups, GroupQuota
-from windowpane.core.rows import concat, int64s, select, take
+from windowpane.core.rows import concat, int64s, select
 
 
 class RequestJoinedGroups(Operator):
@@ -76,8 +76,7 @@ class AdmitJoinedGroups(Operator):
         whole, self._requests = concat(self._requests), []
         if whole is None:
             return []
-        whole = take(whole, np.argsort(int64s(whole, c.ARRIVAL), kind="stable")).drop_columns([c.ARRIVAL])
-        return [AdmittedGroups(select(whole, GroupQuota(self._max_groups, self._keys).admit(whole)))]
+        return [AdmittedGroups(GroupQuota(self._max_groups, self._keys).admitted(whole))]
 
 
 class QuotaJoined(Operator):
